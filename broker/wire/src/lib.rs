@@ -1,0 +1,1 @@
+//! Kafka bytes and typed requests.

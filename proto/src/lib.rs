@@ -1,0 +1,1 @@
+//! bytes between our processes: gRPC contracts and conversions.
