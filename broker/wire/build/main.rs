@@ -1,0 +1,48 @@
+//! Generates the messages of the Kafka protocol from the files in `schema/`.
+//!
+//! Reads nothing outside the package and writes only to the directory that cargo gives.
+
+// The only way to tell cargo what the output depends on.
+#![allow(
+    clippy::print_stdout,
+    reason = "cargo reads the instructions of a build script from its output"
+)]
+
+mod emit;
+mod names;
+mod schema;
+mod values;
+
+use std::error::Error;
+use std::path::Path;
+use std::{env, fs};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let package = env::var("CARGO_MANIFEST_DIR")?;
+    let output = env::var("OUT_DIR")?;
+    println!("cargo::rerun-if-changed=schema");
+    println!("cargo::rerun-if-changed=build");
+    let apis = read_all(&Path::new(&package).join("schema"))?;
+    fs::write(Path::new(&output).join("messages.rs"), emit::messages(&apis)?)?;
+    fs::write(Path::new(&output).join("api_keys.rs"), emit::api_keys(&apis))?;
+    Ok(())
+}
+
+/// Every schema, in the order of the keys.
+fn read_all(directory: &Path) -> Result<Vec<schema::Api>, Box<dyn Error>> {
+    let mut apis = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "schema") {
+            let text = fs::read_to_string(&path)?;
+            apis.push(schema::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?);
+        }
+    }
+    apis.sort_by_key(|api| api.key);
+    for pair in apis.windows(2) {
+        if pair[0].key == pair[1].key {
+            return Err(format!("{} and {} have the same key", pair[0].name, pair[1].name).into());
+        }
+    }
+    Ok(apis)
+}
