@@ -4,6 +4,7 @@
 //! Pure. Never here: IO, clocks, entropy, threads, async, hash order, Kafka wire types, gRPC types.
 
 pub mod batch;
+pub mod config;
 pub mod ids;
 pub mod image;
 pub mod record;
