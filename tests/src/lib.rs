@@ -1,1 +1,15 @@
-//! cluster harness.
+//! The harness: real processes, real clients, cuts, load, and the oracle that judges what they did.
+//!
+//! Shared by the end-to-end tests and by `cargo show`. It starts, breaks, asks and compares; it must never
+//! contain logic of the cluster, and nothing that ships may depend on it.
+
+pub mod ask;
+pub mod binaries;
+pub mod clients;
+pub mod cluster;
+pub mod kafka;
+pub mod load;
+pub mod oracle;
+pub mod process;
+pub mod raw;
+pub mod wait;

@@ -130,7 +130,7 @@ pub fn lines_with(text: &str, needle: &str) -> Vec<usize> {
             let after = line[at + needle.len()..].chars().next();
             let opens = needle.starts_with(|c: char| c.is_alphanumeric());
             let closes = needle.ends_with(|c: char| c.is_alphanumeric());
-            !(opens && word(before)) && !(closes && word(after))
+            !(opens && word(before) || closes && word(after))
         })
     };
     text.lines()

@@ -1,0 +1,5 @@
+//! Short claims about running clusters, each a test that starts what it needs. Long ones are `cargo show path`.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+mod clients;
+mod kills;

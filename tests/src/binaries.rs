@@ -1,0 +1,83 @@
+//! Where the binaries under test are. They are built once per test process, from this workspace and in the
+//! profile of the test itself, so that a test can never run against yesterday's code.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use anyhow::{Context, Result, ensure};
+
+/// The folder of this workspace.
+pub fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests folder has a parent")
+}
+
+/// The binary called `name`, built if it was not yet.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| build().map_err(|error| format!("{error:#}")));
+    let folder = folder.as_ref().map_err(|error| anyhow::anyhow!("{error}"))?;
+    let path = folder.join(name);
+    ensure!(path.exists(), "{} was not built", path.display());
+    Ok(path)
+}
+
+/// A folder with the binaries of a build with planted faults, each chosen at run time.
+pub fn mutants() -> Result<PathBuf> {
+    let target = target_folder()?.join("mutants");
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(workspace())
+        .args(["build", "--quiet", "--features", "mutants"]);
+    command
+        .args(["-p", "controller", "-p", "broker"])
+        .env("CARGO_TARGET_DIR", &target);
+    ensure!(command.status()?.success(), "the build with mutants failed");
+    Ok(target.join("debug"))
+}
+
+fn profile() -> &'static str {
+    if cfg!(debug_assertions) {
+        "debug"
+    } else {
+        "release"
+    }
+}
+
+fn target_folder() -> Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    let inside = own
+        .ancestors()
+        .find(|path| path.file_name().is_some_and(|name| name == profile()));
+    Ok(inside
+        .and_then(Path::parent)
+        .context("the test does not run from a target folder")?
+        .to_path_buf())
+}
+
+fn build() -> Result<PathBuf> {
+    let target = target_folder()?;
+    if std::env::var_os("MILLRACE_BINARIES").is_some_and(|value| value == "prebuilt") {
+        return Ok(target.join(profile()));
+    }
+    let mut command = Command::new(env!("CARGO"));
+    command
+        .current_dir(workspace())
+        .args(["build", "--quiet", "--bins"]);
+    command.args(["-p", "controller", "-p", "broker", "-p", "millrace"]);
+    command.env("CARGO_TARGET_DIR", &target);
+    if !cfg!(debug_assertions) {
+        command.arg("--release");
+    }
+    // Cargo sets these for the test run; the nested build must look like one from a shell, or it rebuilds.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG_")) {
+        command.env_remove(name);
+    }
+    command
+        .env_remove("CARGO_MANIFEST_DIR")
+        .env_remove("CARGO_MANIFEST_PATH");
+    ensure!(command.status()?.success(), "the build of the binaries failed");
+    Ok(target.join(profile()))
+}

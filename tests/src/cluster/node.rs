@@ -1,0 +1,179 @@
+//! One node: its folder, its configuration file, its log, and its process while it runs.
+#![allow(
+    clippy::print_stderr,
+    reason = "the tail of a failed node's log belongs on the terminal"
+)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Builder, NodeId};
+use crate::kafka;
+use crate::process::Process;
+
+/// Lines of a log that are shown when a test fails.
+const TAIL_LINES: usize = 25;
+
+/// What runs as a node.
+#[derive(Clone)]
+pub enum Program {
+    /// One of our binaries.
+    Millrace(PathBuf),
+    /// Apache Kafka, from this folder of jars.
+    ApacheKafka(PathBuf),
+}
+
+/// A node of a cluster, up or down.
+pub struct Node {
+    /// Its id.
+    pub id: NodeId,
+    /// What runs as this node.
+    pub program: Program,
+    /// Where its log is written, over all its lives.
+    pub log: PathBuf,
+    /// Its data directory.
+    pub data: PathBuf,
+    /// The port that others are told.
+    pub door: u16,
+    /// The process, while it runs.
+    pub process: Option<Process>,
+    properties: PathBuf,
+    environment: Vec<(String, String)>,
+}
+
+impl Node {
+    /// Writes the folder and the configuration.
+    pub fn prepare(
+        folder: &Path,
+        id: NodeId,
+        program: Program,
+        (inner, outer): (u16, u16),
+        voters: &str,
+        builder: &Builder,
+    ) -> Result<Node> {
+        let data = folder.join(format!("node-{id}"));
+        fs::create_dir_all(&data)?;
+        let controls = id.0 > 100;
+        let (role, name) = if controls {
+            ("controller", "CONTROLLER")
+        } else {
+            ("broker", "PLAINTEXT")
+        };
+        let mut pairs = vec![
+            ("process.roles".to_owned(), role.to_owned()),
+            ("node.id".to_owned(), id.to_string()),
+            ("controller.quorum.voters".to_owned(), voters.to_owned()),
+            ("listeners".to_owned(), format!("{name}://127.0.0.1:{inner}")),
+            ("log.dirs".to_owned(), data.display().to_string()),
+        ];
+        if !controls {
+            pairs.push((
+                "advertised.listeners".to_owned(),
+                format!("{name}://127.0.0.1:{outer}"),
+            ));
+        }
+        let apache = matches!(program, Program::ApacheKafka(_));
+        if controls || apache {
+            pairs.push(("controller.listener.names".to_owned(), "CONTROLLER".to_owned()));
+        }
+        if apache {
+            pairs.extend(kafka::settings_beside(builder.brokers));
+        }
+        pairs.extend(builder.settings.iter().cloned());
+        let properties = folder.join(format!("node-{id}.properties"));
+        fs::write(
+            &properties,
+            pairs
+                .iter()
+                .map(|(k, v)| format!("{k}={v}\n"))
+                .collect::<String>(),
+        )?;
+        Ok(Node {
+            id,
+            program,
+            log: folder.join(format!("node-{id}.log")),
+            data,
+            door: outer,
+            process: None,
+            properties,
+            environment: builder.environment.clone(),
+        })
+    }
+
+    /// Starts the process.
+    pub fn start(&mut self) -> Result<()> {
+        ensure!(self.process.is_none(), "node {} runs already", self.id);
+        let mut command = match &self.program {
+            Program::Millrace(binary) => {
+                let mut command = Command::new(binary);
+                command.arg("--config").arg(&self.properties);
+                command
+            }
+            Program::ApacheKafka(jars) => {
+                kafka::format(jars, &self.properties, &self.data)?;
+                kafka::node_command(jars, &self.properties)
+            }
+        };
+        command
+            .env("NO_COLOR", "1")
+            .env("RUST_BACKTRACE", "1")
+            .current_dir(
+                self.data
+                    .parent()
+                    .context("a data directory stands in a folder")?,
+            );
+        if std::env::var_os("RUST_LOG").is_none() {
+            command.env("RUST_LOG", "info");
+        }
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        self.process = Some(Process::start(command, &self.log)?);
+        Ok(())
+    }
+
+    /// Everything that it has logged so far.
+    pub fn log_text(&self) -> Result<String> {
+        if !self.log.exists() {
+            return Ok(String::new());
+        }
+        Ok(String::from_utf8_lossy(&fs::read(&self.log)?).into_owned())
+    }
+
+    /// Prints the last lines of the log.
+    pub fn print_tail(&self) {
+        let text = self.log_text().unwrap_or_default();
+        let lines: Vec<&str> = text.lines().collect();
+        eprintln!("--- node {}, last of {} lines", self.id, lines.len());
+        for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {
+            eprintln!("{line}");
+        }
+    }
+}
+
+/// Whether a log line says that a human must act.
+pub fn is_alarm(line: &str) -> bool {
+    let level = line.split_whitespace().take(3).any(|word| word == "ERROR");
+    level || line.contains("\"level\":\"ERROR\"") || line.contains("panicked at")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_alarm;
+
+    #[test]
+    fn an_error_or_a_panic_is_an_alarm_and_a_warning_is_not() {
+        assert!(is_alarm(
+            "2026-11-29T19:00:00.000001Z ERROR broker::lane: a sync failed"
+        ));
+        assert!(is_alarm("{\"timestamp\":\"t\",\"level\":\"ERROR\"}"));
+        assert!(is_alarm(
+            "thread 'lane-1' (17) panicked at broker/src/lane.rs:10:5:"
+        ));
+        assert!(!is_alarm(
+            "2026-11-29T19:00:00.000001Z  WARN broker: answered NOT_LEADER ERROR to a client"
+        ));
+        assert!(!is_alarm(""));
+    }
+}
