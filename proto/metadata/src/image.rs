@@ -1,7 +1,7 @@
 //! The state that the metadata log adds up to. Structure is shared between versions, so keeping two images (decided
 //! and committed) and handing one to every request costs next to nothing.
 //!
-//! Holds facts only: no soft state (heartbeat times) and no decision.
+//! Holds facts only: no soft state (heartbeat times) and no decision. How records change it is in [`crate::replay`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use crate::ids::{
     BrokerEpoch, BrokerId, DirectoryId, IncarnationId, LeaderEpoch, MetadataOffset, PartitionEpoch,
     PartitionId, PartitionIndex, ProducerId, Term, TopicId,
 };
+use crate::lookup::Lookup;
 use crate::record::{ConfigResource, Endpoint, LeaderRecovery, LevelRange};
 
 /// The whole metadata of a cluster at one offset.
@@ -33,6 +34,8 @@ pub struct Image {
     pub features: OrdMap<String, i16>,
     /// First producer id that was never given away.
     pub next_producer_id: ProducerId,
+    /// Partitions by broker; replay keeps it in step with `topics`.
+    pub(crate) lookup: Lookup,
 }
 
 /// A registered broker.
@@ -125,5 +128,29 @@ impl Image {
         self.topics
             .get(&id.topic)
             .and_then(|topic| topic.partitions.get(&id.index))
+    }
+
+    /// Partitions by the part that brokers play in them.
+    #[must_use]
+    pub fn lookup(&self) -> &Lookup {
+        &self.lookup
+    }
+
+    /// The finalised level of a feature, 0 when it is off.
+    #[must_use]
+    pub fn feature_level(&self, name: &str) -> i16 {
+        self.features.get(name).copied().unwrap_or(0)
+    }
+
+    /// One configuration value as it was given.
+    #[must_use]
+    pub fn config(&self, resource: &ConfigResource, key: &str) -> Option<&str> {
+        self.configs.get(resource)?.get(key).map(String::as_str)
+    }
+
+    /// True before the first record of a cluster.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.next_offset == MetadataOffset(0)
     }
 }

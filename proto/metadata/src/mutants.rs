@@ -1,0 +1,23 @@
+//! Planted faults, so that the checks of this project can show that they catch them. Compiled only with the cargo
+//! feature `mutants`, and inert until one is selected.
+//!
+//! Never part of a release, and never a way to change behaviour that is meant.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static SKIPPED_CHAIN_CHECK: AtomicBool = AtomicBool::new(false);
+
+/// Switches a fault on for the life of the process. False when this crate has none of that name.
+#[must_use]
+pub fn select(name: &str) -> bool {
+    if name == "skipped_chain_check" {
+        SKIPPED_CHAIN_CHECK.store(true, Ordering::Relaxed);
+        return true;
+    }
+    false
+}
+
+/// Batches apply without the check that they follow the one that they were decided on.
+pub(crate) fn skipped_chain_check() -> bool {
+    SKIPPED_CHAIN_CHECK.load(Ordering::Relaxed)
+}
