@@ -1,5 +1,6 @@
 //! Lays the generated code out: one module per API, one Rust struct per message and nested struct.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::names;
@@ -49,6 +50,12 @@ pub fn api_keys(apis: &[Api]) -> String {
     keys.push_str("}\n");
     visit.push_str("    };\n}\n");
     keys + &visit
+}
+
+/// `schema_texts.rs`: the schema files themselves, from which the tests make messages of their own.
+pub fn schema_texts(texts: &BTreeMap<String, String>) -> String {
+    let list: String = texts.values().map(|text| format!("    {text:?},\n")).collect();
+    format!("/// The schema files.\npub const SCHEMA_TEXTS: &[&str] = &[\n{list}];\n")
 }
 
 fn module(out: &mut String, api: &Api) {

@@ -13,6 +13,7 @@ mod names;
 mod schema;
 mod values;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::path::Path;
 use std::{env, fs};
@@ -22,21 +23,34 @@ fn main() -> Result<(), Box<dyn Error>> {
     let output = env::var("OUT_DIR")?;
     println!("cargo::rerun-if-changed=schema");
     println!("cargo::rerun-if-changed=build");
-    let apis = read_all(&Path::new(&package).join("schema"))?;
+    let texts = read_all(&Path::new(&package).join("schema"))?;
+    let apis = parse_all(&texts)?;
     fs::write(Path::new(&output).join("messages.rs"), emit::messages(&apis)?)?;
     fs::write(Path::new(&output).join("api_keys.rs"), emit::api_keys(&apis))?;
+    fs::write(
+        Path::new(&output).join("schema_texts.rs"),
+        emit::schema_texts(&texts),
+    )?;
     Ok(())
 }
 
-/// Every schema, in the order of the keys.
-fn read_all(directory: &Path) -> Result<Vec<schema::Api>, Box<dyn Error>> {
-    let mut apis = Vec::new();
+/// The text of every schema file, by the file's name.
+fn read_all(directory: &Path) -> Result<BTreeMap<String, String>, Box<dyn Error>> {
+    let mut texts = BTreeMap::new();
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
         if path.extension().is_some_and(|extension| extension == "schema") {
-            let text = fs::read_to_string(&path)?;
-            apis.push(schema::parse(&text).map_err(|e| format!("{}: {e}", path.display()))?);
+            texts.insert(path.display().to_string(), fs::read_to_string(&path)?);
         }
+    }
+    Ok(texts)
+}
+
+/// Every API, in the order of the keys.
+fn parse_all(texts: &BTreeMap<String, String>) -> Result<Vec<schema::Api>, Box<dyn Error>> {
+    let mut apis = Vec::new();
+    for (name, text) in texts {
+        apis.push(schema::parse(text).map_err(|e| format!("{name}: {e}"))?);
     }
     apis.sort_by_key(|api| api.key);
     for pair in apis.windows(2) {

@@ -3,6 +3,7 @@
 
 mod lz4;
 mod snappy;
+mod xxh32;
 mod zstd;
 
 use std::fmt;
