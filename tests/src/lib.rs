@@ -7,6 +7,7 @@ pub mod ask;
 pub mod binaries;
 pub mod clients;
 pub mod cluster;
+pub mod conformance;
 pub mod kafka;
 pub mod load;
 pub mod oracle;

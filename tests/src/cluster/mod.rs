@@ -250,17 +250,17 @@ impl Cluster {
 
     /// What the kernel says about `id`.
     pub fn figures(&self, id: NodeId) -> Result<Figures> {
-        self.process(id)?.figures()
+        self.running(id)?.figures()
     }
 
-    fn process(&self, id: NodeId) -> Result<&Process> {
+    fn running(&self, id: NodeId) -> Result<&Process> {
         self.node(id)?
             .process
             .as_ref()
             .with_context(|| format!("node {id} is down"))
     }
 
-    fn process_mut(&mut self, id: NodeId) -> Result<&mut Process> {
+    fn running_mut(&mut self, id: NodeId) -> Result<&mut Process> {
         self.node_mut(id)?
             .process
             .as_mut()
@@ -269,7 +269,7 @@ impl Cluster {
 
     /// Whether `id` runs.
     pub fn runs(&mut self, id: NodeId) -> bool {
-        self.process_mut(id)
+        self.running_mut(id)
             .is_ok_and(|process| process.ended().is_none())
     }
 
@@ -309,7 +309,7 @@ impl Cluster {
         for id in brokers {
             let address = self.address(id)?;
             wait::until(&format!("broker {id} serves"), SERVING_WITHIN, || {
-                if let Some(status) = self.process_mut(id)?.ended() {
+                if let Some(status) = self.running_mut(id)?.ended() {
                     bail!("broker {id} ended: {status}");
                 }
                 let known = ask::brokers(&address)?;
@@ -322,26 +322,26 @@ impl Cluster {
 
     /// SIGKILL.
     pub fn kill(&mut self, id: NodeId) -> Result<()> {
-        self.process_mut(id)?.kill()?;
+        self.running_mut(id)?.kill()?;
         self.node_mut(id)?.process = None;
         Ok(())
     }
 
     /// SIGTERM, and wait for the end.
     pub fn term(&mut self, id: NodeId) -> Result<ExitStatus> {
-        let status = self.process_mut(id)?.terminate(Duration::from_secs(40))?;
+        let status = self.running_mut(id)?.terminate(Duration::from_secs(40))?;
         self.node_mut(id)?.process = None;
         Ok(status)
     }
 
     /// SIGSTOP: the process is alive and silent.
     pub fn stop(&mut self, id: NodeId) -> Result<()> {
-        self.process_mut(id)?.pause()
+        self.running_mut(id)?.pause()
     }
 
     /// SIGCONT.
     pub fn cont(&mut self, id: NodeId) -> Result<()> {
-        self.process_mut(id)?.resume()
+        self.running_mut(id)?.resume()
     }
 
     /// Empties the disk of a node that is down.
