@@ -11,6 +11,12 @@ use crate::varint::{self, BadVarint};
 /// The longest string that Kafka accepts, in bytes.
 const STRING_SIZE_MAX: usize = i16::MAX as usize;
 
+/// What the elements of a message's arrays may take in memory, in bytes: this much, and
+/// [`MEMORY_PER_BYTE`] for each byte of the frame. No client needs nearly as much, but without a limit a frame full of empty
+/// elements would take a hundred times its size.
+const MEMORY_BASE: usize = 64 << 20;
+const MEMORY_PER_BYTE: usize = 4;
+
 /// Why bytes are not a message: what was read, where, and what was wrong.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message} v{version}, field {field}, byte {offset}: {reason}")]
@@ -44,6 +50,14 @@ pub enum DecodeReason {
     /// More than 32,767 bytes.
     #[error("a string of {0} bytes")]
     StringTooLong(usize),
+    /// Elements that would take more memory than the frame is granted.
+    #[error("elements of {needed} bytes in memory, where {left} are left")]
+    OverBudget {
+        /// What the elements of this array take, in bytes.
+        needed: usize,
+        /// What is left, in bytes.
+        left: usize,
+    },
     /// More than 32 bits.
     #[error("a varint of more than 32 bits")]
     VarintTooWide,
@@ -74,6 +88,8 @@ pub struct Reader {
     position: usize,
     /// Exclusive; short of the frame's end while a tagged field is read.
     end: usize,
+    /// What elements may still take in memory, in bytes.
+    memory_left: usize,
     message: &'static str,
     version: i16,
 }
@@ -81,9 +97,14 @@ pub struct Reader {
 impl Reader {
     /// A reader at the first byte of `frame` (without the length in front).
     pub fn new(frame: Bytes) -> Reader {
+        let memory_left = frame
+            .len()
+            .saturating_mul(MEMORY_PER_BYTE)
+            .saturating_add(MEMORY_BASE);
         Reader {
             position: 0,
             end: frame.len(),
+            memory_left,
             frame,
             message: "frame",
             version: 0,
@@ -291,6 +312,18 @@ impl Reader {
         if count > left {
             return Err(self.error(field, DecodeReason::Truncated { needed: count, left }));
         }
+        let needed = count.saturating_mul(size_of::<T>());
+        let memory = self.memory_left.checked_sub(needed);
+        let Some(memory) = memory else {
+            return Err(self.error(
+                field,
+                DecodeReason::OverBudget {
+                    needed,
+                    left: self.memory_left,
+                },
+            ));
+        };
+        self.memory_left = memory;
         // Elements can be larger in memory than on the wire: what is reserved at once never exceeds what came.
         let mut elements = Vec::with_capacity(count.min(left / size_of::<T>().max(1)));
         for _ in 0..count {

@@ -126,6 +126,14 @@ fn lz4_frames_that_kafka_does_not_take_are_broken() {
     assert!(is_broken(&with(4, 0xa0)), "another version");
     assert!(is_broken(&with(4, 0x61)), "a dictionary");
     assert!(is_broken(&with(6, 0x83)), "a wrong checksum of the header");
+
+    let mut large = hex("04224d18 60 40 82 01000180");
+    large.extend([0; 65537]);
+    large.extend([0; 4]);
+    assert!(
+        is_broken(&decompress(Codec::Lz4, &large, 1 << 20)),
+        "a block above the size that the header allows"
+    );
 }
 
 /// Ten times `block checksum `, written by the `lz4` tool: with checksums of the blocks, and with the content's size and

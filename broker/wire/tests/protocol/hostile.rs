@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use wire::{ApiVersion, Message, Reader, RequestHeader};
+use wire::{ApiVersion, DecodeReason, Message, Reader, RequestHeader};
 
 use crate::dice::Dice;
 use crate::ledger::peak_of;
@@ -163,4 +163,21 @@ fn the_bodies_that_abort_a_careless_decoder_are_refused_cheaply() {
     let produce = vec![0, 0, 1, 0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x07];
     tally.attempt::<wire::messages::ProduceRequest>(9, produce);
     assert_eq!((tally.read, tally.refused), (0, 3));
+}
+
+#[test]
+fn a_frame_full_of_empty_elements_is_refused_before_it_fills_the_memory() {
+    // Four million topics without a name, 2 bytes each on the wire and some twenty times that in memory.
+    let count = 4 << 20;
+    let mut bytes = (count as u32).to_be_bytes().to_vec();
+    bytes.resize(bytes.len() + 2 * count, 0);
+    let mut reader = Reader::new(Bytes::from(bytes));
+
+    let (result, peak) = peak_of(|| wire::messages::MetadataRequest::decode(ApiVersion(0), &mut reader));
+
+    assert!(matches!(
+        result.unwrap_err().reason,
+        DecodeReason::OverBudget { .. }
+    ));
+    assert!(peak < COST_BASE, "{peak}");
 }

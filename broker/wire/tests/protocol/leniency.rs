@@ -26,7 +26,21 @@ fn any_length_below_zero_is_null_where_null_may_be() {
         "a compact length of -2^31 less one wraps"
     );
     assert_eq!(topics(0, "ffffffff"), Err(DecodeReason::Null));
+    assert_eq!(
+        topics(9, "02 00 00 00 00 00 00"),
+        Err(DecodeReason::Null),
+        "a topic's name may be null from v10 on"
+    );
     assert_eq!(read::<ApiVersionsRequest>(3, "00 01 00"), Err(DecodeReason::Null));
+}
+
+#[test]
+fn a_count_above_the_bytes_left_is_refused_at_once() {
+    let refused = DecodeReason::Truncated {
+        needed: i32::MAX as usize,
+        left: 2,
+    };
+    assert_eq!(topics(1, "7fffffff 0000"), Err(refused));
 }
 
 #[test]
@@ -47,6 +61,11 @@ fn a_varint_may_be_longer_than_it_needs_but_not_than_32_bits() {
     assert_eq!(
         topics(9, "81 80 80 80 10 01 00 00 00"),
         Err(DecodeReason::VarintTooWide)
+    );
+    assert_eq!(
+        topics(9, "81 80 80 80 80 00 01 00 00 00"),
+        Err(DecodeReason::VarintTooWide),
+        "six bytes"
     );
     assert!(matches!(topics(9, "81 80"), Err(DecodeReason::Truncated { .. })));
 }

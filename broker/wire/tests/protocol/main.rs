@@ -9,6 +9,7 @@ mod frames;
 mod hostile;
 mod ledger;
 mod leniency;
+mod notation;
 mod samples;
 #[allow(
     dead_code,
