@@ -44,32 +44,26 @@ fn run(decoder: &mut Decoder<'static>, stored: &[u8], budget: usize) -> Result<V
     );
     let mut input = InBuffer::around(stored);
     let mut in_frame = false;
-    loop {
+    // Between two frames is an end, and so no bytes at all are an empty text, as they are for Java.
+    while in_frame || input.pos() < stored.len() {
         let before = (input.pos(), plain.len());
-        let start = plain.len();
-        let mut output = OutBuffer::around_pos(&mut plain, start);
+        let mut output = OutBuffer::around_pos(&mut plain, before.1);
         let hint = decoder
             .run(&mut input, &mut output)
             .map_err(|error| codec.broken(error))?;
         if plain.len() > budget {
             return Err(CodecError::OverBudget { codec, budget });
         }
-        in_frame = if hint == 0 {
+        in_frame = hint != 0;
+        if !in_frame {
             decoder.reinit().map_err(|error| codec.broken(error))?;
-            false
-        } else {
-            in_frame || input.pos() > before.0
-        };
-        if input.pos() == stored.len() && hint == 0 {
-            return Ok(plain);
-        }
-        let full = plain.len() == plain.capacity();
-        if full {
+        } else if plain.len() == plain.capacity() {
             plain.reserve_exact(plain.capacity().min(most - plain.len()));
         } else if before == (input.pos(), plain.len()) {
             return Err(codec.broken("a frame that is cut off"));
         }
     }
+    Ok(plain)
 }
 
 pub(super) fn compress(level: Option<i32>, plain: &[u8]) -> Vec<u8> {
