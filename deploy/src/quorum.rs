@@ -1,0 +1,300 @@
+//! What the controllers say of the quorum: by DescribeQuorum where brokers serve it, else by asking each controller.
+
+use std::time::Duration;
+
+use millrace_proto::v1::metadata_client::MetadataClient;
+use millrace_proto::v1::{StatusReply, StatusRequest, VoterStatus};
+use serde::Serialize;
+use tokio::time::timeout;
+use wire::messages::DescribeQuorumRequest;
+use wire::messages::describe_quorum::{RequestPartitionData, RequestTopicData};
+
+use crate::address::Address;
+use crate::ask;
+use crate::client::{Client, ClientError};
+use crate::outcome::Failure;
+
+/// How long a controller may take to answer.
+const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The quorum, as far as it can be asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QuorumView {
+    /// Who leads it, where somebody does.
+    pub leader: Option<i32>,
+    /// The newest term that anybody knows.
+    pub term: Option<u64>,
+    /// Its members, by number; those that did not answer and are not known by number come last.
+    pub controllers: Vec<ControllerView>,
+}
+
+/// One controller.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ControllerView {
+    /// Its number, where it is known.
+    pub id: Option<i32>,
+    /// Where it was asked, or is said to be.
+    pub address: Option<String>,
+    /// What it is: leader, follower, candidate, learner; or why that is not known.
+    pub state: String,
+    /// The end of its metadata log.
+    pub log_end: Option<i64>,
+    /// How many records it is behind the leader.
+    pub lag: Option<i64>,
+    /// Why it only serves reads, where it does.
+    pub quarantine: Option<String>,
+}
+
+/// Asks a broker. `None` where it does not serve the question.
+///
+/// # Errors
+/// When the broker does not answer or refuses.
+pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
+    let partitions = vec![RequestPartitionData::default()];
+    let topics = vec![RequestTopicData {
+        topic_name: "__cluster_metadata".to_owned(),
+        partitions,
+    }];
+    let answer = match client.ask(2, &DescribeQuorumRequest { topics }).await {
+        Ok((_, answer)) => answer,
+        Err(ClientError::NotServed { .. }) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    ask::refuse(
+        answer.error_code,
+        answer.error_message.as_deref(),
+        "the quorum cannot be described",
+    )?;
+    let Some(log) = answer.topics.first().and_then(|topic| topic.partitions.first()) else {
+        return Err(Failure::Refused(
+            "the quorum cannot be described: the answer is empty".to_owned(),
+        ));
+    };
+    ask::refuse(log.error_code, None, "the quorum cannot be described")?;
+    let ends = log
+        .current_voters
+        .iter()
+        .map(|voter| (voter.replica_id, voter.log_end_offset));
+    let leader_end = ends
+        .clone()
+        .find(|(id, _)| *id == log.leader_id)
+        .map(|(_, end)| end);
+    let controllers = ends.map(|(id, end)| ControllerView {
+        id: Some(id),
+        address: None,
+        state: if id == log.leader_id { "leader" } else { "follower" }.to_owned(),
+        log_end: Some(end).filter(|end| 0 <= *end),
+        lag: leader_end.map(|leader| (leader - end).max(0)),
+        quarantine: None,
+    });
+    Ok(Some(QuorumView {
+        leader: Some(log.leader_id).filter(|id| 0 <= *id),
+        term: u64::try_from(log.leader_epoch).ok(),
+        controllers: controllers.collect(),
+    }))
+}
+
+/// Asks every one of these controllers, all at once.
+pub async fn by_controllers(addresses: &[Address]) -> QuorumView {
+    let asked: Vec<_> = addresses
+        .iter()
+        .cloned()
+        .map(|address| tokio::spawn(async move { (address.clone(), status_of(&address).await) }))
+        .collect();
+    let mut answers = Vec::new();
+    for one in asked {
+        match one.await {
+            Ok(answer) => answers.push(answer),
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+    judge(answers)
+}
+
+async fn status_of(address: &Address) -> Result<StatusReply, String> {
+    let turn = async {
+        let mut client = MetadataClient::connect(format!("http://{address}"))
+            .await
+            .map_err(|error| root(&error))?;
+        client
+            .status(StatusRequest {})
+            .await
+            .map(tonic::Response::into_inner)
+            .map_err(|status| status.message().to_owned())
+    };
+    timeout(TIMEOUT, turn)
+        .await
+        .unwrap_or_else(|_| Err(format!("silent for {} s", TIMEOUT.as_secs())))
+}
+
+/// The innermost reason: what stands around it only says that something failed.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut inner = error;
+    while let Some(source) = inner.source() {
+        inner = source;
+    }
+    inner.to_string()
+}
+
+/// One view of what each controller says of itself and the leader says of all.
+fn judge(answers: Vec<(Address, Result<StatusReply, String>)>) -> QuorumView {
+    let replies = || answers.iter().filter_map(|(_, answer)| answer.as_ref().ok());
+    let term = replies().map(|reply| reply.term).max();
+    // An old leader that does not know yet that it was deposed answers with an older term.
+    let leader = replies().find(|reply| reply.active && Some(reply.term) == term);
+    let leading = Leading(leader);
+    let mut controllers: Vec<ControllerView> = answers
+        .iter()
+        .map(|(address, answer)| leading.view_of(address, answer))
+        .collect();
+    let unasked: Vec<ControllerView> = leading
+        .voters()
+        .filter(|voter| !controllers.iter().any(|known| known.id == Some(voter.id)))
+        .map(|voter| leading.view_of_unasked(voter))
+        .collect();
+    controllers.extend(unasked);
+    controllers.sort_by_key(|one| (one.id.is_none(), one.id));
+    QuorumView {
+        leader: leader.map(|leader| leader.id),
+        term,
+        controllers,
+    }
+}
+
+/// What the leader says of all, where there is one.
+struct Leading<'a>(Option<&'a StatusReply>);
+
+impl<'a> Leading<'a> {
+    fn voters(&self) -> impl Iterator<Item = &'a VoterStatus> {
+        self.0.into_iter().flat_map(|leader| &leader.voters)
+    }
+
+    fn end_of(&self, id: i32) -> Option<i64> {
+        self.voters().find(|voter| voter.id == id)?.log_end
+    }
+
+    /// How far an end is behind the leader's own.
+    fn lag(&self, log_end: Option<i64>) -> Option<i64> {
+        let leader = self.0?;
+        let own = self.end_of(leader.id).unwrap_or(leader.committed_end);
+        log_end.map(|end| (own - end).max(0))
+    }
+
+    fn view_of(&self, address: &Address, answer: &Result<StatusReply, String>) -> ControllerView {
+        let told = answer.as_ref().ok();
+        let by_address = || {
+            self.voters()
+                .find(|voter| voter.address == address.to_string())
+                .map(|voter| voter.id)
+        };
+        let id = told.map(|reply| reply.id).or_else(by_address);
+        let log_end = id
+            .and_then(|id| self.end_of(id))
+            .or_else(|| told.map(|reply| reply.applied_end));
+        ControllerView {
+            id,
+            address: Some(address.to_string()),
+            state: match answer {
+                Ok(reply) => reply.role.clone(),
+                Err(reason) => format!("does not answer: {reason}"),
+            },
+            log_end,
+            lag: self.lag(log_end),
+            quarantine: told.and_then(|reply| reply.quarantine.clone()),
+        }
+    }
+
+    fn view_of_unasked(&self, voter: &VoterStatus) -> ControllerView {
+        ControllerView {
+            id: Some(voter.id),
+            address: Some(voter.address.clone()),
+            state: "was not asked".to_owned(),
+            log_end: voter.log_end,
+            lag: self.lag(voter.log_end),
+            quarantine: None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+
+    fn at(port: u16) -> Address {
+        format!("127.0.0.1:{port}").parse().unwrap()
+    }
+
+    fn reply(id: i32, role: &str, term: u64) -> StatusReply {
+        let active = role == "leader";
+        let voter = |id: i32, log_end| VoterStatus {
+            id,
+            address: at(90 + id as u16).to_string(),
+            log_end,
+            ..Default::default()
+        };
+        let voters = if active {
+            vec![voter(1, Some(50)), voter(2, Some(47)), voter(3, None)]
+        } else {
+            vec![]
+        };
+        StatusReply {
+            id,
+            role: role.to_owned(),
+            term,
+            active,
+            committed_end: 49,
+            applied_end: 46,
+            voters,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_leader_says_how_far_the_others_are_behind() {
+        let view = judge(vec![
+            (at(92), Ok(reply(2, "follower", 7))),
+            (at(91), Ok(reply(1, "leader", 7))),
+        ]);
+        assert_eq!((view.leader, view.term), (Some(1), Some(7)));
+        let seen: Vec<_> = view
+            .controllers
+            .iter()
+            .map(|one| (one.id, one.state.as_str(), one.lag))
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (Some(1), "leader", Some(0)),
+                (Some(2), "follower", Some(3)),
+                (Some(3), "was not asked", None)
+            ]
+        );
+    }
+
+    #[test]
+    fn a_leader_of_an_older_term_does_not_lead() {
+        let view = judge(vec![
+            (at(91), Ok(reply(1, "leader", 6))),
+            (at(92), Ok(reply(2, "follower", 7))),
+        ]);
+        assert_eq!((view.leader, view.term), (None, Some(7)));
+    }
+
+    #[test]
+    fn a_silent_controller_is_named_by_what_the_leader_knows_of_its_address() {
+        let view = judge(vec![
+            (at(91), Ok(reply(1, "leader", 7))),
+            (at(93), Err("refused".to_owned())),
+        ]);
+        let silent = view.controllers.iter().find(|one| one.id == Some(3)).unwrap();
+        assert_eq!(silent.state, "does not answer: refused");
+    }
+
+    #[test]
+    fn when_nobody_answers_nobody_leads() {
+        let view = judge(vec![(at(91), Err("refused".to_owned()))]);
+        assert_eq!((view.leader, view.term), (None, None));
+        assert_eq!(view.controllers[0].id, None);
+    }
+}

@@ -1,0 +1,162 @@
+//! `millrace up`: a whole cluster on this machine, as processes of its own on loopback.
+//!
+//! Nothing is begun before everything that can be checked is checked; what was begun is stopped in order.
+
+mod layout;
+mod nodes;
+mod plan;
+mod ready;
+mod stop;
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::args::UpArgs;
+use crate::outcome::Failure;
+use crate::terminal::{say, tell};
+use crate::topic::Style;
+
+use nodes::{Ended, Nodes};
+use plan::{Plan, Role};
+
+/// Starts the cluster, says how to use it, and stops it when it is told to.
+///
+/// # Errors
+/// With exit code 2 when it cannot begin, with 1 when a node ends before all serve or has to be killed at the end.
+pub async fn run(args: &UpArgs, style: Style) -> Result<(), Failure> {
+    let layout = layout::open(args)?;
+    let plan = &layout.plan;
+    let mut signals = Signals::new()?;
+    tell(&format!("cluster {} in {}", plan.cluster_id, plan.dir.display()));
+    let mut nodes = Nodes::start(plan, &layout.binaries)?;
+    let begun = tokio::select! {
+        () = ready::all_serve(plan) => Begun::Serving,
+        ended = nodes.next_end() => Begun::Ended(ended),
+        () = signals.next() => Begun::Stopped,
+    };
+    let served = match begun {
+        Begun::Serving => {
+            announce(plan, &nodes, style);
+            watch(&mut nodes, &mut signals).await
+        }
+        Begun::Ended(ended) => {
+            report(&ended);
+            let line = format!(
+                "{} ended before all nodes served; mend what its log says and start again",
+                ended.name
+            );
+            Err(Failure::Refused(line))
+        }
+        Begun::Stopped => Ok(()),
+    };
+    stop::in_order(&mut nodes, &mut signals).await?;
+    served
+}
+
+enum Begun {
+    Serving,
+    Ended(Ended),
+    Stopped,
+}
+
+/// Stays until it is told to stop. A node that ends is reported, and the others go on: that is what they are for.
+async fn watch(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Failure> {
+    loop {
+        let ended = tokio::select! {
+            ended = nodes.next_end() => ended,
+            () = signals.next() => return Ok(()),
+        };
+        report(&ended);
+        if nodes.running().is_empty() {
+            return Err(Failure::Refused("no node is left".to_owned()));
+        }
+        tell(&format!(
+            "the others go on; start it again with: {}",
+            ended.command
+        ));
+    }
+}
+
+fn report(ended: &Ended) {
+    tell(&format!(
+        "{} ended by itself: {}; the end of {}:",
+        ended.name,
+        ended.how,
+        ended.log.display()
+    ));
+    for line in &ended.last_lines {
+        tell(&format!("  | {line}"));
+    }
+}
+
+fn announce(plan: &Plan, nodes: &Nodes, style: Style) {
+    match style {
+        Style::Json => say(&serving_json(plan, nodes).to_string()),
+        Style::Text => serving_lines(plan).iter().for_each(|line| say(line)),
+    }
+}
+
+fn serving_json(plan: &Plan, nodes: &Nodes) -> serde_json::Value {
+    let pids: serde_json::Map<String, serde_json::Value> = nodes
+        .pids()
+        .into_iter()
+        .map(|(name, pid)| (name, pid.into()))
+        .collect();
+    serde_json::json!({
+        "cluster_id": plan.cluster_id,
+        "bootstrap": plan.addresses(Role::Broker),
+        "controllers": plan.addresses(Role::Controller),
+        "pids": pids,
+    })
+}
+
+fn serving_lines(plan: &Plan) -> Vec<String> {
+    let bootstrap = plan.addresses(Role::Broker);
+    let first = bootstrap.split(',').next().unwrap_or_default();
+    let at = if first == "127.0.0.1:9092" {
+        String::new()
+    } else {
+        format!(" --bootstrap {first}")
+    };
+    let copies = plan.copies();
+    vec![
+        String::new(),
+        format!("Serving. Bootstrap address: {bootstrap}"),
+        String::new(),
+        "Three things to try:".to_owned(),
+        format!("  millrace topic create orders --partitions 12 --replication-factor {copies}{at}"),
+        format!(
+            "  seq 1000 | kcat -P -b {first} -t orders -X acks=all; kcat -C -e -q -b {first} -t orders | wc -l"
+        ),
+        format!(
+            "  millrace status{at} --controllers {}",
+            plan.addresses(Role::Controller)
+        ),
+        String::new(),
+        "Ctrl-C stops everything in order.".to_owned(),
+    ]
+}
+
+/// What tells this command to stop.
+pub(crate) struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, Failure> {
+        let open =
+            |kind| signal(kind).map_err(|error| Failure::machine("signals cannot be received", &error));
+        Ok(Self {
+            interrupt: open(SignalKind::interrupt())?,
+            terminate: open(SignalKind::terminate())?,
+        })
+    }
+
+    /// Comes back when the next signal has come.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

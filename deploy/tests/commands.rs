@@ -1,0 +1,453 @@
+//! The command against a broker made up here: what is asked, what is shown, and how it ends.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::process::Output;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use wire::messages::api_versions::ApiVersionRange;
+use wire::messages::create_topics::CreatableTopicResult;
+use wire::messages::delete_topics::DeletableTopicResult;
+use wire::messages::describe_cluster::DescribeClusterBroker;
+use wire::messages::describe_topic_partitions::{
+    DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
+};
+use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
+use wire::messages::{
+    ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
+    DeleteTopicsResponse, DescribeClusterResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, MetadataResponse,
+};
+use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
+
+/// A broker that serves these APIs and remembers what it was asked.
+struct Broker {
+    address: String,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Broker {
+    async fn serving(apis: &'static [ApiKey]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let kept = asked.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, apis, kept.clone()));
+            }
+        });
+        Self { address, asked }
+    }
+
+    async fn command(&self, line: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        command
+            .args(line)
+            .args(["--bootstrap", &self.address])
+            .env_clear()
+            .output()
+            .await
+            .unwrap()
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+async fn serve(mut stream: TcpStream, apis: &'static [ApiKey], asked: Arc<Mutex<Vec<String>>>) {
+    let mut prefix = [0; frame::PREFIX];
+    while stream.read_exact(&mut prefix).await.is_ok() {
+        let mut body = vec![0; frame::length(prefix, 1 << 20).unwrap()];
+        stream.read_exact(&mut body).await.unwrap();
+        let mut reader = Reader::new(Bytes::from(body));
+        let header = RequestHeader::decode(&mut reader).unwrap();
+        let sent = answer(&header, &mut reader, apis, &asked);
+        stream.write_all(&sent).await.unwrap();
+    }
+}
+
+fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &Mutex<Vec<String>>) -> Bytes {
+    let version = header.api_version;
+    let note = |text: String| asked.lock().unwrap().push(format!("{} {text}", header.api_key));
+    match header.api_key {
+        ApiKey::ApiVersions => reply(header, &versions(apis)),
+        ApiKey::CreateTopics => {
+            let asked = CreateTopicsRequest::decode(version, reader).unwrap();
+            let topic = &asked.topics[0];
+            note(format!(
+                "{} {} {} {:?}",
+                topic.name,
+                topic.num_partitions,
+                topic.replication_factor,
+                topic.configs.len()
+            ));
+            reply(header, &created(&topic.name))
+        }
+        ApiKey::DeleteTopics => {
+            let asked = DeleteTopicsRequest::decode(version, reader).unwrap();
+            let names: Vec<String> = asked.topics.into_iter().filter_map(|topic| topic.name).collect();
+            note(names.join(" "));
+            reply(header, &deleted(&names))
+        }
+        ApiKey::Metadata => reply(header, &topics()),
+        ApiKey::DescribeTopicPartitions => {
+            let asked = DescribeTopicPartitionsRequest::decode(version, reader).unwrap();
+            note(format!(
+                "from {:?}",
+                asked.cursor.as_ref().map(|cursor| cursor.partition_index)
+            ));
+            reply(header, &page(asked.cursor.is_some()))
+        }
+        ApiKey::DescribeCluster => reply(header, &cluster()),
+        other => panic!("nobody said that {other} is served"),
+    }
+}
+
+fn reply<M: Message>(header: &RequestHeader, body: &M) -> Bytes {
+    frame::response(header.api_key, header.api_version, header.correlation_id, body)
+        .unwrap()
+        .into_bytes()
+}
+
+fn versions(apis: &[ApiKey]) -> ApiVersionsResponse {
+    let range = |api: &ApiKey| ApiVersionRange {
+        api_key: api.code(),
+        min_version: api.versions().start().0,
+        max_version: api.versions().end().0,
+    };
+    ApiVersionsResponse {
+        api_keys: apis.iter().map(range).collect(),
+        ..Default::default()
+    }
+}
+
+fn created(name: &str) -> CreateTopicsResponse {
+    let (code, message) = match name {
+        "taken" => (ErrorCode::TOPIC_ALREADY_EXISTS, Some("it is there".to_owned())),
+        _ => (ErrorCode::NONE, None),
+    };
+    let result = CreatableTopicResult {
+        name: name.to_owned(),
+        error_code: code,
+        error_message: message,
+        num_partitions: 4,
+        replication_factor: 2,
+        ..Default::default()
+    };
+    CreateTopicsResponse {
+        topics: vec![result],
+        ..Default::default()
+    }
+}
+
+fn deleted(names: &[String]) -> DeleteTopicsResponse {
+    let result = |name: &String| DeletableTopicResult {
+        name: Some(name.clone()),
+        error_code: if name == "gone" {
+            ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
+        } else {
+            ErrorCode::NONE
+        },
+        ..Default::default()
+    };
+    DeleteTopicsResponse {
+        responses: names.iter().map(result).collect(),
+        ..Default::default()
+    }
+}
+
+fn topics() -> MetadataResponse {
+    let partition = |index, leader| MetadataResponsePartition {
+        partition_index: index,
+        leader_id: leader,
+        replica_nodes: vec![1, 2],
+        isr_nodes: vec![2],
+        ..Default::default()
+    };
+    let topic = MetadataResponseTopic {
+        name: Some("orders".to_owned()),
+        partitions: vec![partition(1, -1), partition(0, 2)],
+        ..Default::default()
+    };
+    MetadataResponse {
+        topics: vec![topic],
+        ..Default::default()
+    }
+}
+
+/// Two partitions on two pages.
+fn page(second: bool) -> DescribeTopicPartitionsResponse {
+    let partition = DescribeTopicPartitionsResponsePartition {
+        partition_index: i32::from(second),
+        leader_id: 1,
+        replica_nodes: vec![1, 2],
+        isr_nodes: vec![1, 2],
+        ..Default::default()
+    };
+    let topic = DescribeTopicPartitionsResponseTopic {
+        name: Some("orders".to_owned()),
+        partitions: vec![partition],
+        ..Default::default()
+    };
+    let cursor = wire::messages::describe_topic_partitions::Cursor {
+        topic_name: "orders".to_owned(),
+        partition_index: 1,
+    };
+    DescribeTopicPartitionsResponse {
+        topics: vec![topic],
+        next_cursor: (!second).then_some(cursor),
+        ..Default::default()
+    }
+}
+
+fn cluster() -> DescribeClusterResponse {
+    let broker = |id, fenced| DescribeClusterBroker {
+        broker_id: id,
+        host: "127.0.0.1".to_owned(),
+        port: 9091 + id,
+        is_fenced: fenced,
+        ..Default::default()
+    };
+    DescribeClusterResponse {
+        cluster_id: "c1".to_owned(),
+        brokers: vec![broker(2, true), broker(1, false)],
+        ..Default::default()
+    }
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+const TOPICS: &[ApiKey] = &[
+    ApiKey::ApiVersions,
+    ApiKey::CreateTopics,
+    ApiKey::DeleteTopics,
+    ApiKey::Metadata,
+];
+
+#[tokio::test]
+async fn a_topic_is_created_with_what_was_said_and_nothing_else() {
+    let broker = Broker::serving(TOPICS).await;
+
+    let plain = broker.command(&["topic", "create", "orders"]).await;
+    let full = [
+        "topic",
+        "create",
+        "orders",
+        "--partitions",
+        "4",
+        "--replication-factor",
+        "2",
+        "--config",
+        "a=b",
+        "--json",
+    ];
+    let full = broker.command(&full).await;
+
+    assert_eq!((plain.status.code(), err(&plain)), (Some(0), String::new()));
+    assert!(
+        out(&plain).starts_with("created orders: 4 partitions, replication factor 2, id "),
+        "{}",
+        out(&plain)
+    );
+    assert_eq!(json(&full)["partitions"], 4);
+    assert_eq!(
+        broker.asked(),
+        ["CreateTopics orders -1 -1 0", "CreateTopics orders 4 2 1"]
+    );
+}
+
+#[tokio::test]
+async fn a_refusal_is_told_in_the_brokers_words_and_ends_with_one() {
+    let broker = Broker::serving(TOPICS).await;
+
+    let refused = broker.command(&["topic", "create", "taken"]).await;
+    let allowed = broker
+        .command(&["topic", "create", "taken", "--if-not-exists"])
+        .await;
+
+    assert_eq!((refused.status.code(), out(&refused)), (Some(1), String::new()));
+    assert_eq!(
+        err(&refused),
+        "millrace: taken: TOPIC_ALREADY_EXISTS: it is there\n"
+    );
+    assert_eq!(
+        (allowed.status.code(), out(&allowed)),
+        (Some(0), "taken exists already\n".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn of_several_deletions_each_is_told_and_one_refusal_ends_with_one() {
+    let broker = Broker::serving(TOPICS).await;
+
+    let mixed = broker.command(&["topic", "delete", "orders", "gone"]).await;
+    let lenient = broker
+        .command(&["topic", "delete", "orders", "gone", "--if-exists"])
+        .await;
+
+    assert_eq!(
+        (mixed.status.code(), out(&mixed)),
+        (Some(1), "deleted orders\n".to_owned())
+    );
+    assert_eq!(err(&mixed), "millrace: gone: UNKNOWN_TOPIC_OR_PARTITION\n");
+    assert_eq!(
+        (lenient.status.code(), out(&lenient)),
+        (Some(0), "there is no gone\ndeleted orders\n".to_owned())
+    );
+    assert_eq!(broker.asked()[0], "DeleteTopics orders gone");
+}
+
+#[tokio::test]
+async fn topics_are_listed() {
+    let broker = Broker::serving(TOPICS).await;
+    let listed = broker.command(&["topic", "list"]).await;
+    let lines: Vec<String> = out(&listed).lines().map(str::to_owned).collect();
+    assert_eq!(
+        lines[0].split_whitespace().collect::<Vec<_>>(),
+        ["topic", "partitions", "replicas", "id"]
+    );
+    assert_eq!(
+        lines[1].split_whitespace().take(3).collect::<Vec<_>>(),
+        ["orders", "2", "2"]
+    );
+}
+
+#[tokio::test]
+async fn a_description_is_put_together_from_its_pages() {
+    let broker = Broker::serving(&[ApiKey::ApiVersions, ApiKey::DescribeTopicPartitions]).await;
+    let described = broker.command(&["topic", "describe", "orders", "--json"]).await;
+    let topics = json(&described);
+    assert_eq!(topics.as_array().unwrap().len(), 1);
+    assert_eq!(topics[0]["partitions"].as_array().unwrap().len(), 2);
+    assert_eq!(
+        topics[0]["overrides"],
+        serde_json::Value::Null,
+        "this broker serves no DescribeConfigs"
+    );
+    assert_eq!(
+        broker.asked(),
+        [
+            "DescribeTopicPartitions from None",
+            "DescribeTopicPartitions from Some(1)"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_broker_that_cannot_page_is_asked_for_metadata() {
+    let broker = Broker::serving(TOPICS).await;
+    let described = broker.command(&["topic", "describe", "orders"]).await;
+    assert_eq!(described.status.code(), Some(0), "{}", err(&described));
+    assert!(out(&described).contains("1          none"), "{}", out(&described));
+}
+
+#[tokio::test]
+async fn a_status_says_what_it_could_not_ask() {
+    let broker = Broker::serving(&[ApiKey::ApiVersions, ApiKey::DescribeCluster, ApiKey::Metadata]).await;
+
+    let shown = broker.command(&["status"]).await;
+    let checked = broker.command(&["status", "--check", "--json"]).await;
+
+    assert_eq!(shown.status.code(), Some(0), "{}", err(&shown));
+    let text = out(&shown);
+    for part in [
+        "cluster c1",
+        "quorum: unknown",
+        "fenced",
+        "without a leader 1",
+        "under min.insync.replicas unknown",
+        "orders-1",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(checked.status.code(), Some(1));
+    assert_eq!(json(&checked)["leaderless"][0]["partition"], 1);
+    assert_eq!(json(&checked)["under_min_in_sync"], serde_json::Value::Null);
+    assert!(
+        err(&checked).contains("1 partitions have no leader"),
+        "{}",
+        err(&checked)
+    );
+}
+
+#[tokio::test]
+async fn an_api_that_is_not_served_is_said_to_be_so() {
+    let broker = Broker::serving(&[ApiKey::ApiVersions]).await;
+    let refused = broker.command(&["topic", "create", "orders"]).await;
+    assert_eq!(refused.status.code(), Some(1));
+    let line = format!(
+        "millrace: {} does not serve CreateTopics in a version that this command speaks\n",
+        broker.address
+    );
+    assert_eq!(err(&refused), line);
+}
+
+#[tokio::test]
+async fn when_nobody_listens_every_address_is_named() {
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .args(["topic", "list", "--bootstrap", &gone])
+        .env_clear()
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).starts_with(&format!("millrace: no broker answers: {gone}: ")),
+        "{}",
+        err(&output)
+    );
+}
+
+#[tokio::test]
+async fn the_keys_are_printed_as_the_page_has_them() {
+    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .arg("keys")
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(out(&output), include_str!("../CONFIG.md"));
+}
+
+#[tokio::test]
+async fn up_without_its_programs_begins_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let alone = dir.path().join("millrace");
+    tokio::fs::copy(env!("CARGO_BIN_EXE_millrace"), &alone)
+        .await
+        .unwrap();
+    let place = dir.path().join("cluster");
+    let output = Command::new(&alone)
+        .args(["up", "--dir"])
+        .arg(&place)
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+    assert!(
+        err(&output).contains("millrace-controller: missing"),
+        "{}",
+        err(&output)
+    );
+    assert!(!place.exists(), "a mistake leaves nothing behind");
+}
