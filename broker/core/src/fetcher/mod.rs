@@ -1,0 +1,466 @@
+//! Fetching from one leader: for every partition followed there, from where to fetch next, and what to do with the
+//! answer.
+//!
+//! ```text
+//!   Ready ──plan──► asked ──answered──► Appending ──appended──► Ready
+//!     ▲                │                    │ append_failed
+//!     │ back-off over  ├─ diverging ──► Truncating ──truncated──► Ready
+//!     └── BackingOff ◄─┤
+//!                      └─ out of range ──► LocatingEnd ─► LocatingStart ─► Wiping ─► Ready
+//! ```
+//!
+//! Laws: records are appended only where the log ends, only for the offset and the leadership they were asked for
+//! (F-25, F-26), and a log is cut only where the leader's history says so (F-23). Must not hold records.
+
+#[cfg(test)]
+mod convergence_tests;
+#[cfg(test)]
+mod tests;
+mod track;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
+
+use self::track::{Stage, Track};
+use crate::mutants::{self, Mutant};
+use crate::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
+use crate::time::Moment;
+
+/// The first back-off after an error; it doubles up to the configured one. Most errors are a leader that has not heard
+/// of its election yet.
+const FIRST_BACKOFF: Duration = Duration::from_millis(20);
+
+/// Requests that may be on their way at once. One rests at the leader most of the time; the second takes up partitions
+/// that came meanwhile, so that a new leadership does not wait for the end of a long poll.
+const REQUESTS_MAX: usize = 2;
+
+/// Names a request of this fetcher; the shell sends those of one fetcher over separate connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// A follower's log, as the fetcher must know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocalLog {
+    /// Where it starts.
+    pub start: LogStart,
+    /// Where it ends: what is asked for next.
+    pub end: LogEnd,
+    /// Epoch of the last record; absent in an empty log, and in one without a history.
+    pub last_epoch: Option<LeaderEpoch>,
+}
+
+/// What is asked of the leader for one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fetch {
+    /// From where: the log's end.
+    pub offset: Offset,
+    /// Under which leadership.
+    pub leader_epoch: LeaderEpoch,
+    /// Epoch of the last local record, so that the leader can see where the histories part (F-22).
+    pub last_fetched_epoch: Option<LeaderEpoch>,
+    /// Where the local log starts.
+    pub log_start: LogStart,
+}
+
+/// A request to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Its name.
+    pub request: RequestId,
+    /// What it asks for, in partition order.
+    pub fetches: BTreeMap<PartitionId, Fetch>,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Send this.
+    Send(Plan),
+    /// Nothing before this moment.
+    WaitUntil(Moment),
+    /// Nothing until something happens.
+    Wait,
+}
+
+/// A leader's answer for one partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// Records, perhaps none, and what the leader says of its log.
+    Records {
+        /// The leader's watermark.
+        watermark: HighWatermark,
+        /// The leader's log start.
+        log_start: LogStart,
+    },
+    /// The histories part. `ours` is our own history's answer for the leader's epoch (L-51).
+    Diverging {
+        /// The leader's.
+        theirs: EpochEnd,
+        /// Ours.
+        ours: Option<EpochEnd>,
+    },
+    /// An error.
+    Failed(Failure),
+}
+
+/// Why a partition got no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// What was asked for lies outside of the leader's log (F-24).
+    OutOfRange,
+    /// Our leader epoch is over: newer metadata is on its way (F-26).
+    FencedLeaderEpoch,
+    /// The leader does not know yet that it leads, or anything else that passes.
+    Passing,
+}
+
+/// Why an append of fetched records failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendFailure {
+    /// The records are damaged: fetched again after a back-off (F-26).
+    Corrupt,
+    /// The log cannot be written: the partition is given up (F-26).
+    Storage,
+}
+
+/// What must be done for a partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Append the records of the answer; then report [`Fetcher::appended`] or [`Fetcher::append_failed`]. Then take the
+    /// leader's watermark and log start over (F-25).
+    Append {
+        /// Which partition.
+        partition: PartitionId,
+        /// Where the log must end.
+        at: LogEnd,
+        /// The leader's watermark.
+        watermark: HighWatermark,
+        /// The leader's log start.
+        log_start: LogStart,
+    },
+    /// Cut the log back, then report [`Fetcher::truncated`].
+    TruncateTo {
+        /// Which partition.
+        partition: PartitionId,
+        /// The new end.
+        to: LogEnd,
+    },
+    /// Ask the leader for its log's end (F-24); report [`Fetcher::leader_end`].
+    AskLeaderEnd {
+        /// Which partition.
+        partition: PartitionId,
+        /// Under which leadership.
+        leader_epoch: LeaderEpoch,
+    },
+    /// Ask the leader for its log's start (F-24); report [`Fetcher::leader_start`].
+    AskLeaderStart {
+        /// Which partition.
+        partition: PartitionId,
+        /// Under which leadership.
+        leader_epoch: LeaderEpoch,
+    },
+    /// Drop the whole log and begin anew at this offset (F-24), then report [`Fetcher::truncated`].
+    RestartAt {
+        /// Which partition.
+        partition: PartitionId,
+        /// The new start and end.
+        start: LogStart,
+    },
+}
+
+/// Everything that is fetched from one leader.
+#[derive(Clone, Debug)]
+pub struct Fetcher {
+    leader: BrokerId,
+    /// `replica.fetch.backoff.ms`: the longest back-off.
+    backoff_max: Duration,
+    tracks: BTreeMap<PartitionId, Track>,
+    flights: BTreeMap<RequestId, BTreeMap<PartitionId, Fetch>>,
+    next_request: RequestId,
+    /// The leader cannot be reached: nothing is sent before this.
+    unreachable: Option<Backoff>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Backoff {
+    until: Moment,
+    length: Duration,
+}
+
+impl Fetcher {
+    /// A fetcher that fetches nothing yet. `backoff_max` is `replica.fetch.backoff.ms`.
+    #[must_use]
+    pub fn of(leader: BrokerId, backoff_max: Duration) -> Self {
+        Self {
+            leader,
+            backoff_max,
+            tracks: BTreeMap::new(),
+            flights: BTreeMap::new(),
+            next_request: RequestId(0),
+            unreachable: None,
+        }
+    }
+
+    /// From whom it fetches.
+    #[must_use]
+    pub fn leader(&self) -> BrokerId {
+        self.leader
+    }
+
+    /// Whether it has no partitions and nothing on its way, so that it can be dropped.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.tracks.is_empty() && self.flights.is_empty()
+    }
+
+    /// Partitions that are given up until their leadership changes, for the metric.
+    pub fn given_up(&self) -> impl Iterator<Item = PartitionId> + '_ {
+        self.tracks
+            .iter()
+            .filter(|(_, track)| track.stage == Stage::GivenUp)
+            .map(|(id, _)| *id)
+    }
+
+    /// Follows a partition under a leadership, from the log's own end; also when only the epoch is new (F-27). A log
+    /// with records but without a history is cut back to its watermark first, for nothing else in it is known to agree
+    /// with anyone (F-23).
+    #[must_use]
+    pub fn follow(
+        &mut self,
+        partition: PartitionId,
+        leader_epoch: LeaderEpoch,
+        log: LocalLog,
+        watermark: HighWatermark,
+    ) -> Vec<Effect> {
+        let has_no_history = log.last_epoch.is_none() && log.start.0 < log.end.0 && watermark.0 < log.end.0;
+        let stage = if has_no_history {
+            Stage::Truncating
+        } else {
+            Stage::Ready
+        };
+        self.tracks.insert(
+            partition,
+            Track {
+                leader_epoch,
+                log,
+                stage,
+                backoff: None,
+            },
+        );
+        if has_no_history {
+            let to = LogEnd(watermark.0.max(log.start.0));
+            return vec![Effect::TruncateTo { partition, to }];
+        }
+        Vec::new()
+    }
+
+    /// Follows a partition no longer. What is still on its way for it is ignored.
+    pub fn unfollow(&mut self, partition: PartitionId) {
+        self.tracks.remove(&partition);
+    }
+
+    /// What to send next: everything that is ready and not asked for already. To be asked after each event, again and
+    /// again until it says to wait.
+    #[must_use]
+    pub fn next(&mut self, now: Moment) -> Next {
+        if let Some(backoff) = self.unreachable
+            && now < backoff.until
+        {
+            return Next::WaitUntil(backoff.until);
+        }
+        if self.flights.len() < REQUESTS_MAX {
+            let fetches: BTreeMap<PartitionId, Fetch> = self
+                .tracks
+                .iter()
+                .filter(|(partition, track)| track.is_ready(now) && !self.is_asked(**partition))
+                .map(|(partition, track)| (*partition, track.fetch()))
+                .collect();
+            if !fetches.is_empty() {
+                let request = self.next_request;
+                self.next_request = RequestId(request.0 + 1);
+                self.flights.insert(request, fetches.clone());
+                return Next::Send(Plan { request, fetches });
+            }
+        }
+        let backing_off = self
+            .tracks
+            .values()
+            .filter_map(Track::ready_at)
+            .filter(|at| now < *at)
+            .min();
+        backing_off.map_or(Next::Wait, Next::WaitUntil)
+    }
+
+    fn is_asked(&self, partition: PartitionId) -> bool {
+        self.flights
+            .values()
+            .any(|fetches| fetches.contains_key(&partition))
+    }
+
+    /// The leader answered a request. Partitions that it left out have nothing new.
+    ///
+    /// An answer counts only if the partition still stands where it was asked for, under the same leadership (F-26).
+    #[must_use]
+    pub fn answered(
+        &mut self,
+        request: RequestId,
+        answers: &BTreeMap<PartitionId, Answer>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let Some(asked) = self.flights.remove(&request) else {
+            return Vec::new();
+        };
+        self.unreachable = None;
+        let mut effects = Vec::new();
+        for (partition, fetch) in asked {
+            let Some(answer) = answers.get(&partition) else {
+                continue;
+            };
+            let Some(track) = self.tracks.get_mut(&partition) else {
+                continue;
+            };
+            if track.stage != Stage::Ready || track.fetch() != fetch {
+                continue;
+            }
+            effects.extend(track.answered(partition, *answer, self.backoff_max, now));
+        }
+        effects
+    }
+
+    /// A request could not be sent, or its answer was lost.
+    pub fn unreachable(&mut self, request: RequestId, now: Moment) {
+        self.flights.remove(&request);
+        let length = self
+            .unreachable
+            .map_or(FIRST_BACKOFF, |last| last.length * 2)
+            .min(self.backoff_max);
+        self.unreachable = Some(Backoff {
+            until: now.after(length),
+            length,
+        });
+    }
+
+    /// The records were appended, and the log is as `log` says.
+    pub fn appended(&mut self, partition: PartitionId, log: LocalLog) {
+        if let Some(track) = self.tracks.get_mut(&partition)
+            && track.stage == Stage::Appending
+        {
+            assert!(track.log.end <= log.end, "an append never shortens a log");
+            track.log = log;
+            track.stage = Stage::Ready;
+        }
+    }
+
+    /// The records could not be appended.
+    pub fn append_failed(&mut self, partition: PartitionId, failure: AppendFailure, now: Moment) {
+        if let Some(track) = self.tracks.get_mut(&partition)
+            && track.stage == Stage::Appending
+        {
+            track.stage = Stage::Ready;
+            match failure {
+                AppendFailure::Corrupt => track.back_off(self.backoff_max, now),
+                AppendFailure::Storage => track.stage = Stage::GivenUp,
+            }
+        }
+    }
+
+    /// The log was cut back, or begun anew, and is as `log` says.
+    pub fn truncated(&mut self, partition: PartitionId, log: LocalLog) {
+        if let Some(track) = self.tracks.get_mut(&partition)
+            && track.stage == Stage::Truncating
+        {
+            track.log = log;
+            track.stage = Stage::Ready;
+        }
+    }
+
+    /// The leader told where its log ends (F-24).
+    #[must_use]
+    pub fn leader_end(
+        &mut self,
+        partition: PartitionId,
+        end: Result<LogEnd, Failure>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let Some(track) = self.located(partition, Stage::LocatingEnd) else {
+            return Vec::new();
+        };
+        match end {
+            Ok(end) if end < track.log.end => {
+                track.stage = Stage::Truncating;
+                vec![Effect::TruncateTo { partition, to: end }]
+            }
+            Ok(_) => {
+                track.stage = Stage::LocatingStart;
+                vec![Effect::AskLeaderStart {
+                    partition,
+                    leader_epoch: track.leader_epoch,
+                }]
+            }
+            Err(_) => {
+                track.stage = Stage::Ready;
+                let backoff_max = self.backoff_max;
+                self.back_off(partition, backoff_max, now);
+                Vec::new()
+            }
+        }
+    }
+
+    /// The leader told where its log starts (F-24).
+    #[must_use]
+    pub fn leader_start(
+        &mut self,
+        partition: PartitionId,
+        start: Result<LogStart, Failure>,
+        now: Moment,
+    ) -> Vec<Effect> {
+        let Some(track) = self.located(partition, Stage::LocatingStart) else {
+            return Vec::new();
+        };
+        match start {
+            Ok(start) if track.log.end.0 < start.0 => {
+                track.stage = Stage::Truncating;
+                vec![Effect::RestartAt { partition, start }]
+            }
+            Ok(_) | Err(_) => {
+                track.stage = Stage::Ready;
+                let backoff_max = self.backoff_max;
+                // What was out of range a moment ago is asked for again, so not at once.
+                self.back_off(partition, backoff_max, now);
+                Vec::new()
+            }
+        }
+    }
+
+    fn located(&mut self, partition: PartitionId, stage: Stage) -> Option<&mut Track> {
+        self.tracks
+            .get_mut(&partition)
+            .filter(|track| track.stage == stage)
+    }
+
+    fn back_off(&mut self, partition: PartitionId, backoff_max: Duration, now: Moment) {
+        if let Some(track) = self.tracks.get_mut(&partition) {
+            track.back_off(backoff_max, now);
+        }
+    }
+}
+
+/// Where a diverging follower must cut its log (F-23). `theirs` is what the leader said of the epoch of our last
+/// record, `ours` our own history's answer for the leader's epoch. Where the epochs still differ, the next fetch tells
+/// the leader our new last epoch, and the histories are compared again.
+#[must_use]
+pub fn truncation_point(theirs: EpochEnd, ours: Option<EpochEnd>, log_end: LogEnd) -> LogEnd {
+    let point = match ours {
+        Some(ours) if ours.epoch == theirs.epoch => ours.end.min(theirs.end),
+        Some(ours) => ours.end,
+        None => theirs.end,
+    };
+    let point = point.min(log_end.0);
+    if mutants::is_selected(Mutant::TruncateOneTooFew) {
+        return LogEnd(Offset(point.0 + 1).min(log_end.0));
+    }
+    assert!(point <= log_end.0, "truncation never lengthens a log");
+    LogEnd(point)
+}

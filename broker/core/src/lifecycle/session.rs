@@ -1,0 +1,158 @@
+//! The session beneath a broker's life: one stream to one controller, one question at a time.
+
+use std::time::Duration;
+
+use metadata::ids::ControllerId;
+
+use super::Effect;
+use crate::time::Moment;
+
+/// Between attempts to find the active controller.
+const REOPEN_AFTER: Duration = Duration::from_millis(100);
+
+/// Where the next question is asked, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Session {
+    stream: Stream,
+    /// When the next question is due.
+    next_at: Moment,
+    /// Something happened that must be told at once, also if a question is open just now.
+    urgent: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Stream {
+    None {
+        open_at: Moment,
+        prefer: Option<ControllerId>,
+    },
+    Opening {
+        since: Moment,
+    },
+    Idle,
+    Asked {
+        at: Moment,
+        offline: usize,
+    },
+}
+
+/// What was asked, now answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// How many failed directories it told of.
+    pub offline: usize,
+}
+
+impl Session {
+    pub fn new(now: Moment) -> Self {
+        Self {
+            stream: Stream::None {
+                open_at: now,
+                prefer: None,
+            },
+            next_at: now,
+            urgent: false,
+        }
+    }
+
+    pub fn next_tick(&self, interval: Duration) -> Moment {
+        match self.stream {
+            Stream::None { open_at, .. } => open_at,
+            Stream::Opening { since } => since.after(interval),
+            Stream::Idle => self.next_at,
+            Stream::Asked { at, .. } => at.after(interval),
+        }
+    }
+
+    /// Opens a stream when one is due, and gives up one whose answer is overdue: a controller that hangs must not take
+    /// the broker's session with it (R1.12).
+    pub fn tend(&mut self, now: Moment, interval: Duration) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        let overdue = match self.stream {
+            Stream::Opening { since: at } | Stream::Asked { at, .. } => at.after(interval) <= now,
+            Stream::None { .. } | Stream::Idle => false,
+        };
+        if overdue {
+            effects.push(Effect::CloseSession);
+            self.closed(now);
+            self.stream = Stream::None {
+                open_at: now,
+                prefer: None,
+            };
+        }
+        if let Stream::None { open_at, prefer } = self.stream
+            && open_at <= now
+        {
+            self.stream = Stream::Opening { since: now };
+            effects.push(Effect::OpenSession(prefer));
+        }
+        effects
+    }
+
+    pub fn opened(&mut self, now: Moment) {
+        if matches!(self.stream, Stream::Opening { .. }) {
+            self.stream = Stream::Idle;
+            self.next_at = now;
+        }
+    }
+
+    /// A stream that worked is replaced at once, one that never opened a little later.
+    pub fn closed(&mut self, now: Moment) {
+        let open_at = match self.stream {
+            Stream::None { .. } => return,
+            Stream::Opening { .. } => now.after(REOPEN_AFTER),
+            Stream::Idle | Stream::Asked { .. } => now,
+        };
+        self.stream = Stream::None {
+            open_at,
+            prefer: None,
+        };
+    }
+
+    /// Goes to the controller that is said to be active; without a name, to the next one a little later.
+    pub fn move_to(&mut self, active: Option<ControllerId>, now: Moment) -> Vec<Effect> {
+        let open_at = if active.is_some() {
+            now
+        } else {
+            now.after(REOPEN_AFTER)
+        };
+        self.stream = Stream::None {
+            open_at,
+            prefer: active,
+        };
+        vec![Effect::CloseSession]
+    }
+
+    pub fn is_due(&self, now: Moment) -> bool {
+        self.stream == Stream::Idle && self.next_at <= now
+    }
+
+    pub fn asked(&mut self, now: Moment, offline: usize) {
+        assert!(self.stream == Stream::Idle, "one question at a time");
+        self.stream = Stream::Asked { at: now, offline };
+        self.urgent = false;
+    }
+
+    /// What was asked has its answer; nothing if nothing was asked. The next question is due at once unless said
+    /// otherwise.
+    pub fn answered(&mut self, now: Moment) -> Option<Answered> {
+        let Stream::Asked { offline, .. } = self.stream else {
+            return None;
+        };
+        self.stream = Stream::Idle;
+        self.next_at = now;
+        Some(Answered { offline })
+    }
+
+    pub fn ask_at(&mut self, moment: Moment) {
+        if !self.urgent {
+            self.next_at = moment;
+        }
+    }
+
+    /// The next question is due now; one that is open is answered first (R1.13).
+    pub fn ask_at_once(&mut self, now: Moment) {
+        self.urgent = true;
+        self.next_at = self.next_at.min(now);
+    }
+}

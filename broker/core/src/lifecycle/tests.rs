@@ -1,0 +1,1 @@
+//! Claims, one test each.

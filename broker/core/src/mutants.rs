@@ -1,0 +1,81 @@
+//! Planted defects. A check that cannot fail is a defect itself, so each important check is also run once against a
+//! broker that breaks the rule it guards. Without the cargo feature `mutants` nothing can be selected and the
+//! questions are constants.
+
+/// A rule that can be broken on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutant {
+    /// The watermark moves although the in-sync set is below its minimum (breaks F-35).
+    WatermarkIgnoresMinIsr,
+    /// A diverging follower keeps one record too many (breaks F-23).
+    TruncateOneTooFew,
+    /// A follower below the watermark joins the in-sync set (breaks F-31).
+    IsrExpandedBelowWatermark,
+    /// A request behind a Produce starts before that is answered (breaks the ruling on A-12).
+    BarrierMissingInPipeline,
+}
+
+impl Mutant {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::WatermarkIgnoresMinIsr,
+        Self::TruncateOneTooFew,
+        Self::IsrExpandedBelowWatermark,
+        Self::BarrierMissingInPipeline,
+    ];
+
+    /// The name under which it is selected.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::WatermarkIgnoresMinIsr => "watermark_ignores_min_isr",
+            Self::TruncateOneTooFew => "truncate_one_too_few",
+            Self::IsrExpandedBelowWatermark => "isr_expanded_below_watermark",
+            Self::BarrierMissingInPipeline => "barrier_missing_in_pipeline",
+        }
+    }
+}
+
+#[cfg(feature = "mutants")]
+mod selected {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// 0 is none, else the place in `Mutant::ALL` plus one.
+    static SELECTED: AtomicUsize = AtomicUsize::new(0);
+
+    pub(super) fn set(place: Option<usize>) {
+        SELECTED.store(place.map_or(0, |place| place + 1), Ordering::Relaxed);
+    }
+
+    pub(super) fn get() -> Option<usize> {
+        SELECTED.load(Ordering::Relaxed).checked_sub(1)
+    }
+}
+
+/// Breaks one rule for the whole process from now on. The shell calls it once, before anything else. False when this
+/// build has none of that name.
+#[must_use]
+pub fn select(name: &str) -> bool {
+    let place = Mutant::ALL.iter().position(|mutant| mutant.name() == name);
+    #[cfg(feature = "mutants")]
+    selected::set(place);
+    cfg!(feature = "mutants") && place.is_some()
+}
+
+/// Keeps every rule again.
+#[cfg(feature = "mutants")]
+pub fn deselect() {
+    selected::set(None);
+}
+
+/// Whether a rule is to be broken.
+#[must_use]
+pub(crate) fn is_selected(mutant: Mutant) -> bool {
+    #[cfg(feature = "mutants")]
+    return selected::get().is_some_and(|place| Mutant::ALL[place] == mutant);
+    #[cfg(not(feature = "mutants"))]
+    {
+        let _ = mutant;
+        false
+    }
+}
