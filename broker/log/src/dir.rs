@@ -2,8 +2,13 @@
 //!
 //! Must not: open logs by itself, or decide what becomes of a partition.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
+use host::{EntryKind, LockGuard};
+
+use crate::checkpoint;
 use crate::types::{DirectoryId, Offset, TopicPartition};
 use crate::{LogFault, LogHost, Opening};
 
@@ -86,7 +91,28 @@ pub struct PartitionDir {
 }
 
 /// An open and locked log directory.
-pub struct LogDir {}
+#[derive(Debug)]
+pub struct LogDir {
+    host: LogHost,
+    path: PathBuf,
+    meta: MetaProperties,
+    clean_shutdown: Option<CleanShutdown>,
+    recovery_points: BTreeMap<TopicPartition, Offset>,
+    log_starts: BTreeMap<TopicPartition, Offset>,
+    high_watermarks: BTreeMap<TopicPartition, Offset>,
+    _lock: LockGuard,
+}
+
+const META_PROPERTIES: &str = "meta.properties";
+const RECOVERY_POINTS: &str = "recovery-point-offset-checkpoint";
+const LOG_STARTS: &str = "log-start-offset-checkpoint";
+const HIGH_WATERMARKS: &str = "replication-offset-checkpoint";
+const CLEAN_SHUTDOWN: &str = ".kafka_cleanshutdown";
+const LOCK: &str = ".lock";
+const DELETED: &str = "-delete";
+const STRAY: &str = "-stray";
+/// A directory name with its suffix stays under what file systems allow.
+const NAME_BYTES_MAX: usize = 255;
 
 impl LogDir {
     /// The identity of a directory without opening it; `None` if it has none yet.
@@ -94,8 +120,18 @@ impl LogDir {
     /// # Errors
     /// `UnreadableIdentity`, faults of the disk.
     pub fn identity(host: &LogHost, path: &Path) -> Result<Option<MetaProperties>, LogDirError> {
-        let _ = (host, path);
-        todo!()
+        let file = path.join(META_PROPERTIES);
+        let Some(bytes) = read_if_there(host, &file)? else {
+            return Ok(None);
+        };
+        let unreadable = |what| LogDirError::UnreadableIdentity {
+            path: file.clone(),
+            what,
+        };
+        let text = String::from_utf8(bytes).map_err(|_| unreadable("not UTF-8".to_owned()))?;
+        checkpoint::parse_meta_properties(&text)
+            .map(Some)
+            .map_err(unreadable)
     }
 
     /// Creates the directory if needed, locks it, checks or writes its identity, loads its checkpoints, and takes the
@@ -104,23 +140,54 @@ impl LogDir {
     /// # Errors
     /// All of [`LogDirError`].
     pub fn open(host: &LogHost, path: &Path, owner: &DirOwner) -> Result<LogDir, LogDirError> {
-        let _ = (host, path, owner);
-        todo!()
+        let disk = &*host.disk;
+        disk.create_dir_all(path).map_err(LogFault::io("create", path))?;
+        let lock = path.join(LOCK);
+        let guard = match disk.lock(&lock) {
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Err(LogDirError::InUse {
+                    path: path.to_owned(),
+                });
+            }
+            taken => taken.map_err(LogFault::io("lock", &lock))?,
+        };
+        let meta = match LogDir::identity(host, path)? {
+            Some(meta) => checked(path, meta, owner)?,
+            None => new_identity(host, path, owner)?,
+        };
+        let marker = path.join(CLEAN_SHUTDOWN);
+        let clean_shutdown = read_if_there(host, &marker)?
+            .map(|bytes| checkpoint::parse_clean_shutdown(&String::from_utf8_lossy(&bytes)));
+        if clean_shutdown.is_some() {
+            disk.remove_file(&marker)
+                .map_err(LogFault::io("remove", &marker))?;
+            disk.sync_dir(path).map_err(LogFault::io("sync", path))?;
+        }
+        Ok(LogDir {
+            host: host.clone(),
+            path: path.to_owned(),
+            meta,
+            clean_shutdown,
+            recovery_points: read_offsets(host, &path.join(RECOVERY_POINTS))?,
+            log_starts: read_offsets(host, &path.join(LOG_STARTS))?,
+            high_watermarks: read_offsets(host, &path.join(HIGH_WATERMARKS))?,
+            _lock: guard,
+        })
     }
 
     /// The directory's id.
     pub fn id(&self) -> DirectoryId {
-        todo!()
+        self.meta.directory_id
     }
 
     /// Where it is.
     pub fn path(&self) -> &Path {
-        todo!()
+        &self.path
     }
 
     /// The marker found at opening; `None` means that its logs must be recovered.
     pub fn clean_shutdown(&self) -> Option<CleanShutdown> {
-        todo!()
+        self.clean_shutdown
     }
 
     /// The partitions in it; those being deleted or set aside are left out.
@@ -128,47 +195,74 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn partitions(&self) -> Result<Vec<PartitionDir>, LogFault> {
-        todo!()
+        let partition = |name: &String| TopicPartition::parse(name);
+        let dirs = self.directories()?;
+        Ok(dirs
+            .iter()
+            .filter_map(|name| {
+                Some(PartitionDir {
+                    partition: partition(name)?,
+                    path: self.path.join(name),
+                })
+            })
+            .collect())
     }
 
     /// Where the log of a partition is, or would be created.
     pub fn partition_path(&self, partition: &TopicPartition) -> PathBuf {
-        let _ = partition;
-        todo!()
+        self.path.join(partition.to_string())
     }
 
     /// How to open the log of a partition, from the checkpoints and the marker.
     pub fn opening(&self, partition: &TopicPartition) -> Opening {
-        let _ = partition;
-        todo!()
+        let of =
+            |offsets: &BTreeMap<TopicPartition, Offset>| offsets.get(partition).copied().unwrap_or_default();
+        let recover_from = match self.clean_shutdown {
+            Some(_) => None,
+            None => Some(of(&self.recovery_points)),
+        };
+        Opening {
+            recover_from,
+            log_start: of(&self.log_starts),
+            high_watermark: of(&self.high_watermarks),
+        }
     }
 
-    /// Replaces the three checkpoints: recovery points, log starts (only those above the first segment matter, all may
-    /// be given), watermarks.
+    /// Replaces the checkpoint of recovery points.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn write_recovery_points(&mut self, points: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        let _ = points;
-        todo!()
+        self.recovery_points = points.iter().cloned().collect();
+        self.write_offsets(RECOVERY_POINTS, &self.recovery_points)
     }
 
-    /// Replaces the log-start checkpoint.
+    /// Replaces the checkpoint of log starts.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn write_log_starts(&mut self, starts: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        let _ = starts;
-        todo!()
+        self.log_starts = starts.iter().cloned().collect();
+        self.write_offsets(LOG_STARTS, &self.log_starts)
     }
 
-    /// Replaces the watermark checkpoint.
+    /// Replaces the checkpoint of watermarks.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn write_high_watermarks(&mut self, marks: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        let _ = marks;
-        todo!()
+        self.high_watermarks = marks.iter().cloned().collect();
+        self.write_offsets(HIGH_WATERMARKS, &self.high_watermarks)
+    }
+
+    fn write_offsets(&self, name: &str, offsets: &BTreeMap<TopicPartition, Offset>) -> Result<(), LogFault> {
+        let path = self.path.join(name);
+        host::replace_file(
+            &*self.host.disk,
+            &path,
+            checkpoint::write_offsets(offsets).as_bytes(),
+        )
+        .map_err(LogFault::io("write", &path))
     }
 
     /// Marks a clean shutdown (L-24). Last of all, after every log is closed and synced and the checkpoints written.
@@ -176,18 +270,19 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn mark_clean(&mut self, broker_epoch: i64) -> Result<(), LogFault> {
-        let _ = broker_epoch;
-        todo!()
+        let path = self.path.join(CLEAN_SHUTDOWN);
+        let text = checkpoint::write_clean_shutdown(broker_epoch);
+        host::replace_file(&*self.host.disk, &path, text.as_bytes()).map_err(LogFault::io("write", &path))
     }
 
     /// Deletes a partition: its directory is renamed at once, so that the name is free; the caller removes the returned
-    /// path with [`LogDir::remove`] when no reader needs it any more.
+    /// path with [`LogDir::remove`] when no reader needs it any more. Its lines leave the checkpoints when these are
+    /// written next.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn delete_partition(&mut self, partition: &TopicPartition) -> Result<PathBuf, LogFault> {
-        let _ = partition;
-        todo!()
+        self.rename_partition(partition, DELETED)
     }
 
     /// Sets a partition aside that the cluster does not know here: renamed, kept, not served (L-22).
@@ -195,8 +290,34 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn set_aside_as_stray(&mut self, partition: &TopicPartition) -> Result<PathBuf, LogFault> {
-        let _ = partition;
-        todo!()
+        self.rename_partition(partition, STRAY)
+    }
+
+    fn rename_partition(&mut self, partition: &TopicPartition, suffix: &str) -> Result<PathBuf, LogFault> {
+        let unique = format!(
+            ".{:016x}{:016x}{suffix}",
+            self.host.entropy.next_u64(),
+            self.host.entropy.next_u64()
+        );
+        let mut name = partition.to_string();
+        name.truncate(NAME_BYTES_MAX - unique.len());
+        let (from, to) = (self.partition_path(partition), self.path.join(name + &unique));
+        self.host
+            .disk
+            .rename(&from, &to)
+            .map_err(LogFault::io("rename", &from))?;
+        self.host
+            .disk
+            .sync_dir(&self.path)
+            .map_err(LogFault::io("sync", &self.path))?;
+        for offsets in [
+            &mut self.recovery_points,
+            &mut self.log_starts,
+            &mut self.high_watermarks,
+        ] {
+            offsets.remove(partition);
+        }
+        Ok(to)
     }
 
     /// Removes what [`LogDir::delete_partition`] renamed.
@@ -204,8 +325,10 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn remove(&self, path: &Path) -> Result<(), LogFault> {
-        let _ = path;
-        todo!()
+        match self.host.disk.remove_dir_all(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(LogFault::io("remove", path)),
+        }
     }
 
     /// Paths that an earlier process was deleting and did not finish.
@@ -213,6 +336,81 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn unfinished_deletions(&self) -> Result<Vec<PathBuf>, LogFault> {
-        todo!()
+        let dirs = self.directories()?;
+        Ok(dirs
+            .iter()
+            .filter(|name| name.ends_with(DELETED))
+            .map(|name| self.path.join(name))
+            .collect())
+    }
+
+    fn directories(&self) -> Result<Vec<String>, LogFault> {
+        let entries = self
+            .host
+            .disk
+            .list(&self.path)
+            .map_err(LogFault::io("list", &self.path))?;
+        Ok(entries
+            .into_iter()
+            .filter(|e| e.kind == EntryKind::Directory)
+            .map(|e| e.name)
+            .collect())
+    }
+}
+
+fn checked(path: &Path, meta: MetaProperties, owner: &DirOwner) -> Result<MetaProperties, LogDirError> {
+    if meta.cluster_id != owner.cluster_id {
+        let (path, given) = (path.to_owned(), owner.cluster_id.clone());
+        return Err(LogDirError::OtherCluster {
+            path,
+            held: meta.cluster_id,
+            given,
+        });
+    }
+    if meta.node_id != owner.node_id {
+        let path = path.to_owned();
+        return Err(LogDirError::OtherNode {
+            path,
+            held: meta.node_id,
+            given: owner.node_id,
+        });
+    }
+    Ok(meta)
+}
+
+fn new_identity(host: &LogHost, path: &Path, owner: &DirOwner) -> Result<MetaProperties, LogDirError> {
+    let mut id = [0; 16];
+    // The smallest hundred ids are kept for special meanings by Kafka.
+    while id[..15] == [0; 15] {
+        host.entropy.fill(&mut id);
+    }
+    let meta = MetaProperties {
+        cluster_id: owner.cluster_id.clone(),
+        node_id: owner.node_id,
+        directory_id: DirectoryId(id),
+    };
+    let file = path.join(META_PROPERTIES);
+    host::replace_file(
+        &*host.disk,
+        &file,
+        checkpoint::write_meta_properties(&meta).as_bytes(),
+    )
+    .map_err(LogFault::io("write", &file))?;
+    Ok(meta)
+}
+
+/// A checkpoint that is missing or cannot be understood is empty: what it knew is then found out again (L-17).
+fn read_offsets(host: &LogHost, path: &Path) -> Result<BTreeMap<TopicPartition, Offset>, LogFault> {
+    let text = read_if_there(host, path)?.and_then(|bytes| String::from_utf8(bytes).ok());
+    Ok(text
+        .and_then(|text| checkpoint::parse_offsets(&text))
+        .unwrap_or_default())
+}
+
+fn read_if_there(host: &LogHost, path: &Path) -> Result<Option<Vec<u8>>, LogFault> {
+    match host.disk.read_file(path, checkpoint::CHECKPOINT_BYTES_MAX) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(LogFault::io("read", path)(e)),
     }
 }

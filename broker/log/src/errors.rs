@@ -5,7 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::types::{LeaderEpoch, Offset, ProducerEpoch, ProducerId};
+use crate::types::{Offset, ProducerEpoch, ProducerId};
 
 /// The machine failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,24 +63,20 @@ pub struct RecordError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFlaw {
     /// A compacted topic needs keys.
-    #[error("Compacted topic cannot accept message without key in topic partition")]
+    #[error("a record without a key in a compacted topic")]
     NoKey,
     /// Too far from the broker's clock.
-    #[error(
-        "Timestamp {given} of message with offset {offset} is out of range. The timestamp should be within [{oldest}, {newest}]"
-    )]
+    #[error("timestamp {given} is not within {oldest} to {newest}")]
     TimestampOutOfRange {
         /// The record's time.
         given: i64,
-        /// Its offset, as the client sent it.
-        offset: i64,
         /// Oldest accepted.
         oldest: i64,
         /// Newest accepted.
         newest: i64,
     },
     /// A client claims that the broker set the time.
-    #[error("Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime.")]
+    #[error("a timestamp type that only brokers may set")]
     ClaimsLogAppendTime,
 }
 
@@ -233,14 +229,4 @@ pub enum ReadError {
     /// The machine is at fault.
     #[error(transparent)]
     Fault(#[from] LogFault),
-}
-
-/// The epoch of a leader is older than one that this log has already seen.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("leader epoch {given} after {held}")]
-pub struct StaleLeaderEpoch {
-    /// Newest in the log.
-    pub held: LeaderEpoch,
-    /// What was given.
-    pub given: LeaderEpoch,
 }

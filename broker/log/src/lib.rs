@@ -7,28 +7,36 @@
 //!
 //! What must never be in it: replicas, in-sync sets, requests, error codes, async, a clock or a file system of
 //! its own.
-#![allow(clippy::todo, dead_code)]
 
+mod aborted;
+mod append;
+mod checkpoint;
 mod config;
 mod dir;
 mod epochs;
 mod errors;
+mod index;
 mod log;
+mod producer_snapshot;
+mod producers;
+mod recovery;
+mod retention;
+mod scan;
+mod segment;
 mod sync;
+mod truncate;
 mod types;
 mod validate;
 mod view;
 
+pub use append::{AppendOutcome, Appended, FollowerAppended, LeaderAppend, SyncNeed};
 pub use config::{CleanupPolicy, LogConfig, StoredCompression, TimestampKind};
 pub use dir::{CleanShutdown, DirOwner, LogDir, LogDirError, MetaProperties, PartitionDir};
 pub use epochs::{EpochEnd, EpochHistory, EpochStart};
-pub use errors::{
-    AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw, StaleLeaderEpoch,
-};
-pub use log::{
-    AppendOutcome, Appended, FollowerAppended, LeaderAppend, Log, LogHost, OpenReport, Opening, Origin,
-    SyncNeed, TailCut,
-};
+pub use errors::{AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw};
+pub use log::{Log, LogHost, Origin};
+pub use recovery::{OpenReport, Opening, TailCut};
+pub use retention::{DeletedSegment, RetentionRule};
 pub use sync::{SyncJob, Synced};
 pub use types::{
     CoordinatorEpoch, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,

@@ -1,14 +1,23 @@
-//! The log of one partition, as its one owner sees it.
+//! The log of one partition, as its one owner sees it: its parts, its bounds, and what readers get to see.
 //!
-//! Must not: know who asks, or wait for a disk beyond the one write of an append.
+//! Appending, recovering, cutting, deleting and syncing are in modules of their own. Must not: know who asks, or wait
+//! for a disk beyond the one write of an append.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use host::{Disk, Entropy, WallMs};
 
+use crate::checkpoint;
+use crate::epochs::{EpochChange, EpochHistory};
+use crate::producer_snapshot;
+use crate::producers::Producers;
+use crate::segment::{FileSizes, Segment, file_name};
+use crate::sync::Unsynced;
 use crate::types::{LeaderEpoch, Offset, TopicId};
-use crate::{AppendError, Bounds, LogConfig, LogFault, ReadView, SyncJob, Synced};
+use crate::view::Snapshot;
+use crate::{Bounds, LogConfig, LogFault, ReadView, SyncJob};
 
 /// The machine that logs live on.
 #[derive(Clone)]
@@ -19,41 +28,15 @@ pub struct LogHost {
     pub entropy: Arc<dyn Entropy>,
 }
 
-/// What is known about a log before it is opened; [`crate::LogDir::opening`] gives it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opening {
-    /// Everything before is trusted and everything behind is checked; `None` after a clean shutdown, when nothing
-    /// is (L-16, L-17).
-    pub recover_from: Option<Offset>,
-    /// First offset that may be read, as last checkpointed (L-20).
-    pub log_start: Offset,
-    /// Watermark as last checkpointed (L-23).
-    pub high_watermark: Offset,
+impl std::fmt::Debug for LogHost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LogHost")
+            .field("disk", &self.disk)
+            .finish_non_exhaustive()
+    }
 }
 
-/// What opening a log did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct OpenReport {
-    /// Bytes of batches that were checked.
-    pub scanned_bytes: u64,
-    /// Segments whose indexes were built anew.
-    pub rebuilt_segments: u32,
-    /// What was cut off, if the tail was bad.
-    pub tail_cut: Option<TailCut>,
-}
-
-/// A damaged tail that recovery removed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TailCut {
-    /// The log ends here now.
-    pub log_end: Offset,
-    /// Bytes removed, later segments included.
-    pub removed_bytes: u64,
-    /// What was wrong.
-    pub why: String,
-}
-
-/// Who appends as a client of the leader.
+/// Who appends at the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A producer.
@@ -62,261 +45,388 @@ pub enum Origin {
     Coordinator,
 }
 
-/// Around an append at the leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LeaderAppend {
-    /// Stamped into the batch.
-    pub leader_epoch: LeaderEpoch,
-    /// The broker's wall clock.
-    pub now: WallMs,
-    /// Who appends.
-    pub origin: Origin,
-}
-
-/// Whether an append wrote.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendOutcome {
-    /// It did.
-    Written,
-    /// The same batch is in the log already; the offsets are those of the first time (T-2).
-    Duplicate,
-}
-
-/// When a sync is needed because of an append.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncNeed {
-    /// Not because of this.
-    None,
-    /// Soon, in the background: a segment was rolled (L-15).
-    Background,
-    /// Before the append is answered (`flush.messages`).
-    BeforeAnswer,
-}
-
-/// An append at the leader succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Appended {
-    /// Offset of the first record.
-    pub first: Offset,
-    /// Offset of the last record.
-    pub last: Offset,
-    /// The time the answer carries: the broker's for LogAppendTime, the original's for a duplicate, else none.
-    pub log_append_time: Option<WallMs>,
-    /// First readable offset.
-    pub log_start: Offset,
-    /// Written or recognised.
-    pub outcome: AppendOutcome,
-    /// Bytes written.
-    pub size_bytes: u32,
-    /// Whether to sync.
-    pub sync: SyncNeed,
-}
-
-/// An append of fetched batches.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FollowerAppended {
-    /// The log ends here now.
-    pub log_end: Offset,
-    /// Bytes appended; less than given if the tail was cut off or skipped.
-    pub size_bytes: u32,
-    /// Whether to sync.
-    pub sync: SyncNeed,
-}
-
 /// The log of one partition.
-pub struct Log {}
+pub struct Log {
+    pub(crate) host: LogHost,
+    pub(crate) dir: PathBuf,
+    pub(crate) config: LogConfig,
+    pub(crate) topic: Option<TopicId>,
+    /// Oldest first, never empty; the last one is being written.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) active: Active,
+    pub(crate) bounds: Bounds,
+    /// Everything before is durable.
+    pub(crate) recovery_point: Offset,
+    pub(crate) epochs: Arc<EpochHistory>,
+    pub(crate) producers: Producers,
+    pub(crate) unsynced: Unsynced,
+    /// Raised when something is cut off: what was synced before then says nothing about what comes after.
+    pub(crate) timeline: u64,
+    pub(crate) published: Arc<ArcSwap<Snapshot>>,
+}
+
+/// What the owner knows about the segment that is being written.
+#[derive(Debug)]
+pub(crate) struct Active {
+    /// Bytes since the last index entry.
+    pub since_index: u32,
+    pub age_from: AgeFrom,
+    /// When this process began to write it.
+    pub created: WallMs,
+    /// Taken off the time after which it is rolled.
+    pub jitter_ms: u64,
+    /// Bytes of a failed write may stand behind its end.
+    pub torn: bool,
+}
+
+/// What the age of a segment is counted from (L-12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgeFrom {
+    /// Its first batch was not looked at yet.
+    Unknown,
+    /// It has none.
+    Empty,
+    /// The largest time of its first batch.
+    Record(i64),
+}
+
+impl Active {
+    pub(crate) fn new(host: &LogHost, config: &LogConfig, age_from: AgeFrom, created: WallMs) -> Active {
+        let jitter_ms = host
+            .entropy
+            .below(config.segment_jitter_ms.min(config.segment_ms));
+        Active {
+            since_index: 0,
+            age_from,
+            created,
+            jitter_ms,
+            torn: false,
+        }
+    }
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Log")
+            .field("dir", &self.dir)
+            .field("bounds", &self.bounds)
+            .finish_non_exhaustive()
+    }
+}
 
 impl Log {
     /// Creates an empty log in a directory that does not exist yet, and makes its identity durable (L-1).
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn create(host: &LogHost, dir: &Path, config: LogConfig, topic: TopicId) -> Result<Log, LogFault> {
-        let _ = (host, dir, config, topic);
-        todo!()
-    }
-
-    /// Opens the log in a directory, recovering it if need be (L-16 to L-21).
-    ///
-    /// # Errors
-    /// Faults of the disk. Damage is no error: it is cut off and reported.
-    pub fn open(
+    pub fn create(
         host: &LogHost,
         dir: &Path,
         config: LogConfig,
-        opening: Opening,
+        topic: TopicId,
         now: WallMs,
-    ) -> Result<(Log, OpenReport), LogFault> {
-        let _ = (host, dir, config, opening, now);
-        todo!()
+    ) -> Result<Log, LogFault> {
+        let disk = &*host.disk;
+        disk.create_dir_all(dir).map_err(LogFault::io("create", dir))?;
+        let identity = dir.join(PARTITION_METADATA);
+        host::replace_file(disk, &identity, checkpoint::write_topic(topic).as_bytes())
+            .map_err(LogFault::io("write", &identity))?;
+        if let Some(parent) = dir.parent() {
+            disk.sync_dir(parent).map_err(LogFault::io("sync", parent))?;
+        }
+        let first = new_segment(host, dir, Offset::ZERO)?;
+        let active = Active::new(host, &config, AgeFrom::Empty, now);
+        Ok(Log::assemble(LogParts {
+            host: host.clone(),
+            dir: dir.to_owned(),
+            config,
+            topic: Some(topic),
+            segments: vec![first],
+            active,
+            bounds: Bounds {
+                log_start: Offset::ZERO,
+                last_stable: Offset::ZERO,
+                high_watermark: Offset::ZERO,
+                log_end: Offset::ZERO,
+            },
+            recovery_point: Offset::ZERO,
+            epochs: EpochHistory::default(),
+            producers: Producers::default(),
+        }))
+    }
+
+    pub(crate) fn assemble(parts: LogParts) -> Log {
+        let epochs = Arc::new(parts.epochs);
+        let end_position = parts.segments[parts.segments.len() - 1].size();
+        let snapshot = Snapshot {
+            segments: parts.segments.clone().into(),
+            bounds: parts.bounds,
+            end_position,
+            epochs: epochs.clone(),
+        };
+        Log {
+            host: parts.host,
+            dir: parts.dir,
+            config: parts.config,
+            topic: parts.topic,
+            segments: parts.segments,
+            active: parts.active,
+            bounds: parts.bounds,
+            recovery_point: parts.recovery_point,
+            epochs,
+            producers: parts.producers,
+            unsynced: Unsynced {
+                names: true,
+                paths: Vec::new(),
+            },
+            timeline: 0,
+            published: Arc::new(ArcSwap::from_pointee(snapshot)),
+        }
     }
 
     /// The topic that the directory belongs to; `None` if its `partition.metadata` is missing or unreadable.
     pub fn topic(&self) -> Option<TopicId> {
-        todo!()
+        self.topic
     }
 
     /// The directory.
     pub fn dir(&self) -> &Path {
-        todo!()
+        &self.dir
     }
 
     /// The configuration.
     pub fn config(&self) -> &LogConfig {
-        todo!()
+        &self.config
     }
 
     /// Replaces the configuration; it counts from the next append.
     pub fn configure(&mut self, config: LogConfig) {
-        let _ = config;
-        todo!()
+        self.config = config;
     }
 
     /// The reading side.
     pub fn view(&self) -> ReadView {
-        todo!()
+        ReadView {
+            current: self.published.clone(),
+        }
     }
 
     /// All bounds.
     pub fn bounds(&self) -> Bounds {
-        todo!()
+        self.bounds
     }
 
     /// First readable offset.
     pub fn log_start(&self) -> Offset {
-        todo!()
+        self.bounds.log_start
     }
 
     /// Behind the last record.
     pub fn log_end(&self) -> Offset {
-        todo!()
+        self.bounds.log_end
     }
 
     /// Everything before is durable.
     pub fn recovery_point(&self) -> Offset {
-        todo!()
+        self.recovery_point
     }
 
     /// The newest leader epoch.
     pub fn latest_epoch(&self) -> Option<LeaderEpoch> {
-        todo!()
+        self.epochs.latest()
     }
 
-    /// Notes that this leader epoch begins at the log end (L-54). Older epochs than the latest change nothing.
+    /// Notes that this leader epoch begins at the log end (L-54). An epoch that is not newer than the latest changes
+    /// nothing.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn begin_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), LogFault> {
-        let _ = epoch;
-        todo!()
+        self.assign_epoch(epoch, self.bounds.log_end)
     }
 
-    /// Validates the one batch in `batch` (what [`crate::check_payload`] returned) in the order, gives
-    /// it the next offsets and the leader's epoch, and writes it. Its payload is not copied.
+    pub(crate) fn assign_epoch(&mut self, epoch: LeaderEpoch, start: Offset) -> Result<(), LogFault> {
+        if self.epochs.latest().is_some_and(|latest| epoch <= latest) {
+            return Ok(());
+        }
+        let mut epochs = (*self.epochs).clone();
+        match epochs.assign(epoch, start) {
+            EpochChange::None => Ok(()),
+            EpochChange::Changed => self.replace_epochs(epochs),
+        }
+    }
+
+    /// Writes the history down and shows it to readers. It is not synced here: after a power loss it can be built again
+    /// from the batches.
+    pub(crate) fn replace_epochs(&mut self, epochs: EpochHistory) -> Result<(), LogFault> {
+        let path = write_epochs(&*self.host.disk, &self.dir, &epochs)?;
+        self.note_unsynced(path);
+        self.epochs = Arc::new(epochs);
+        self.publish_now();
+        Ok(())
+    }
+
+    pub(crate) fn note_unsynced(&mut self, path: PathBuf) {
+        self.unsynced.names = true;
+        if !self.unsynced.paths.contains(&path) {
+            self.unsynced.paths.push(path);
+        }
+    }
+
+    /// Sets the watermark and the last stable offset that readers see.
     ///
-    /// # Errors
-    /// The first rule that it breaks; faults of the disk. The log is then as before.
-    pub fn append_as_leader(&mut self, batch: &[u8], append: LeaderAppend) -> Result<Appended, AppendError> {
-        let _ = (batch, append);
-        todo!()
-    }
-
-    /// Appends batches fetched from a leader, with the offsets and epochs they have. A batch that is cut
-    /// off at the end is left out, as are all from the first one of an epoch beyond `leader_epoch`.
-    ///
-    /// # Errors
-    /// `NotAtLogEnd`, `Corrupt`; faults of the disk. The log is then as before.
-    pub fn append_as_follower(
-        &mut self,
-        batches: &[u8],
-        leader_epoch: LeaderEpoch,
-        now: WallMs,
-    ) -> Result<FollowerAppended, AppendError> {
-        let _ = (batches, leader_epoch, now);
-        todo!()
-    }
-
-    /// Sets the watermark and the last stable offset that readers see; both at most the log end.
+    /// # Panics
+    /// If not `last_stable ≤ high_watermark ≤ log_end`: the caller's rules are broken.
     pub fn publish(&mut self, high_watermark: Offset, last_stable: Offset) {
-        let _ = (high_watermark, last_stable);
-        todo!()
+        assert!(
+            high_watermark <= self.bounds.log_end,
+            "only what is written can be committed"
+        );
+        assert!(
+            last_stable <= high_watermark,
+            "only what is committed can be stable"
+        );
+        self.bounds.high_watermark = high_watermark;
+        self.bounds.last_stable = last_stable;
+        self.producers.settle(high_watermark);
+        self.publish_now();
     }
 
     /// The last stable offset under a watermark: before the first transaction that is open, or that was decided at or
-    /// behind the watermark (F-7).
+    /// behind the watermark; at least the log start (F-7).
     pub fn last_stable_below(&self, high_watermark: Offset) -> Offset {
-        let _ = high_watermark;
-        todo!()
+        let unstable = self
+            .producers
+            .first_unstable(high_watermark)
+            .unwrap_or(high_watermark);
+        unstable
+            .min(high_watermark)
+            .max(self.bounds.log_start.min(high_watermark))
     }
 
-    /// Removes everything from `end` on (F-23). An `end` at or behind the log end changes nothing.
-    ///
-    /// # Errors
-    /// Faults of the disk.
-    pub fn truncate_to(&mut self, end: Offset) -> Result<(), LogFault> {
-        let _ = end;
-        todo!()
+    pub(crate) fn publish_now(&self) {
+        let shown = self.published.load();
+        let same = shown.segments.len() == self.segments.len()
+            && shown
+                .segments
+                .iter()
+                .zip(&self.segments)
+                .all(|(a, b)| Arc::ptr_eq(a, b));
+        let segments = if same {
+            shown.segments.clone()
+        } else {
+            self.segments.clone().into()
+        };
+        self.published.store(Arc::new(Snapshot {
+            segments,
+            bounds: self.bounds,
+            end_position: self.active_segment().size(),
+            epochs: self.epochs.clone(),
+        }));
     }
 
-    /// Removes everything and goes on at `start` (F-24).
-    ///
-    /// # Errors
-    /// Faults of the disk.
-    pub fn restart_at(&mut self, start: Offset) -> Result<(), LogFault> {
-        let _ = start;
-        todo!()
+    pub(crate) fn active_segment(&self) -> &Arc<Segment> {
+        self.segments.last().expect("a log always has a segment")
     }
 
-    /// Raises the log start (L-27 to L-29); never lowers it. `to` is at most the watermark.
-    ///
-    /// # Errors
-    /// Faults of the disk.
-    pub fn raise_log_start(&mut self, to: Offset) -> Result<Offset, LogFault> {
-        let _ = to;
-        todo!()
-    }
-
-    /// What has to be synced to make everything written so far durable; `None` if nothing has.
-    ///
-    /// # Errors
-    /// Faults of the disk: index entries are written first.
-    pub fn sync_job(&mut self) -> Result<Option<SyncJob>, LogFault> {
-        todo!()
-    }
-
-    /// Takes note of a finished sync: the recovery point moves.
-    pub fn synced(&mut self, synced: Synced) {
-        let _ = synced;
-        todo!()
-    }
-
-    /// Deletes the segments that retention allows (L-30 to L-33). Their files are renamed; the caller removes the
-    /// returned paths after `file.delete.delay.ms`.
-    ///
-    /// # Errors
-    /// Faults of the disk.
-    pub fn delete_old_segments(&mut self, now: WallMs) -> Result<Vec<PathBuf>, LogFault> {
-        let _ = now;
-        todo!()
+    /// Writes the producers down as they are at the log end (T-10).
+    pub(crate) fn snapshot_producers(&mut self) -> Result<(), LogFault> {
+        let path = self.dir.join(file_name(self.bounds.log_end, ".snapshot"));
+        let bytes = producer_snapshot::encode(&self.producers);
+        write_whole(&*self.host.disk, &path, &bytes)?;
+        self.note_unsynced(path);
+        Ok(())
     }
 
     /// Forgets producers that have been silent for too long (T-9). Returns how many.
     pub fn expire_producers(&mut self, now: WallMs) -> usize {
-        let _ = now;
-        todo!()
+        self.producers.expire(now, self.config.producer_id_expiration_ms)
     }
 
     /// Gives back file handles and cached indexes; the next read or append opens what it needs.
-    pub fn release_idle(&mut self) {
-        todo!()
+    ///
+    /// # Errors
+    /// Faults of the disk: index entries are written first.
+    pub fn release_idle(&mut self) -> Result<(), LogFault> {
+        for segment in &self.segments {
+            segment.unload()?;
+            segment.release();
+        }
+        Ok(())
     }
 
-    /// Writes everything down for a clean shutdown: producer snapshot, trimmed indexes, epochs. Run the job, then
-    /// write the checkpoints and the marker of the directory.
+    /// Writes everything down for a clean shutdown: producers, indexes, epochs. Run the job, tell the log, then write the
+    /// checkpoints and the marker of the directory.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn close(&mut self) -> Result<Option<SyncJob>, LogFault> {
-        todo!()
+        self.snapshot_producers()?;
+        for segment in &self.segments {
+            segment.unload()?;
+        }
+        self.sync_job()
+    }
+}
+
+/// What a log is put together from.
+pub(crate) struct LogParts {
+    pub host: LogHost,
+    pub dir: PathBuf,
+    pub config: LogConfig,
+    pub topic: Option<TopicId>,
+    pub segments: Vec<Arc<Segment>>,
+    pub active: Active,
+    pub bounds: Bounds,
+    pub recovery_point: Offset,
+    pub epochs: EpochHistory,
+    pub producers: Producers,
+}
+
+pub(crate) const PARTITION_METADATA: &str = "partition.metadata";
+pub(crate) const EPOCH_CHECKPOINT: &str = "leader-epoch-checkpoint";
+
+/// An empty segment; files that an earlier process left under its name are emptied.
+pub(crate) fn new_segment(host: &LogHost, dir: &Path, base: Offset) -> Result<Arc<Segment>, LogFault> {
+    let segment = Segment::without_indexes(&host.disk, dir, base, 0);
+    let file = segment.log.get_or_create()?;
+    file.set_len(0)
+        .map_err(LogFault::io("truncate", segment.log.path()))?;
+    for path in &Segment::paths(dir, base)[1..] {
+        remove_if_there(&*host.disk, path)?;
+    }
+    Ok(Arc::new(segment))
+}
+
+/// The segment of files that hold what `sizes` says.
+pub(crate) fn old_segment(host: &LogHost, dir: &Path, base: Offset, sizes: FileSizes) -> Arc<Segment> {
+    Arc::new(Segment::on_disk(&host.disk, dir, base, sizes))
+}
+
+pub(crate) fn write_epochs(disk: &dyn Disk, dir: &Path, epochs: &EpochHistory) -> Result<PathBuf, LogFault> {
+    let path = dir.join(EPOCH_CHECKPOINT);
+    write_whole(disk, &path, checkpoint::write_epochs(epochs.entries()).as_bytes())?;
+    Ok(path)
+}
+
+/// Replaces a file as a whole for every process on this machine; durable only after a sync.
+fn write_whole(disk: &dyn Disk, path: &Path, bytes: &[u8]) -> Result<(), LogFault> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".tmp");
+    let temporary = PathBuf::from(temporary);
+    let write = || {
+        let file = disk.open(&temporary, host::OpenHow::CreateOrWrite)?;
+        file.set_len(0)?;
+        file.write_at(bytes, 0)?;
+        drop(file);
+        disk.rename(&temporary, path)
+    };
+    write().map_err(LogFault::io("write", path))
+}
+
+pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), LogFault> {
+    match disk.remove_file(path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        done => done.map_err(LogFault::io("remove", path)),
     }
 }

@@ -4,21 +4,52 @@
 //! recovery point. **A failed sync is fatal**: what is on the disk is then unknown, and asking again may report a
 //! success that is none. The shell must end the process. Must not: touch a log's state.
 
-use crate::LogFault;
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use host::{Disk, File, OpenHow};
+
 use crate::types::Offset;
+use crate::{Log, LogFault};
 
 /// Everything of a log that is written and not yet durable, up to one offset.
-#[derive(Debug)]
 #[must_use = "nothing is durable until the job has run"]
 pub struct SyncJob {
-    pub(crate) upto: Offset,
+    disk: Arc<dyn Disk>,
+    dir: PathBuf,
+    handles: Vec<Arc<dyn File>>,
+    /// Small files, opened by the job.
+    paths: Vec<PathBuf>,
+    upto: Offset,
+    timeline: u64,
 }
 
 /// Proof that everything before an offset is durable. Give it to [`crate::Log::synced`].
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 #[must_use = "the recovery point moves only when the log is told"]
 pub struct Synced {
-    pub(crate) upto: Offset,
+    upto: Offset,
+    timeline: u64,
+}
+
+/// What of a log is not durable, beside the records behind its recovery point.
+#[derive(Debug, Default)]
+pub(crate) struct Unsynced {
+    /// Names in the directory changed.
+    pub names: bool,
+    /// Small files that were written.
+    pub paths: Vec<PathBuf>,
+}
+
+impl fmt::Debug for SyncJob {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncJob")
+            .field("dir", &self.dir)
+            .field("upto", &self.upto)
+            .finish_non_exhaustive()
+    }
 }
 
 impl SyncJob {
@@ -32,7 +63,29 @@ impl SyncJob {
     /// # Errors
     /// The disk's. Fatal: the process must end, see the module.
     pub fn run(self) -> Result<Synced, LogFault> {
-        todo!()
+        for handle in &self.handles {
+            handle
+                .sync_data()
+                .map_err(LogFault::io("sync a file of", &self.dir))?;
+        }
+        for path in &self.paths {
+            // Retention or a newer epoch may have removed it meanwhile; then there is nothing to save.
+            match self.disk.open(path, OpenHow::Write) {
+                Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+                opened => opened
+                    .and_then(|file| file.sync_data())
+                    .map_err(LogFault::io("sync", path))?,
+            }
+        }
+        match self.disk.sync_dir(&self.dir) {
+            // The partition was deleted while the job waited.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            done => done.map_err(LogFault::io("sync", &self.dir))?,
+        }
+        Ok(Synced {
+            upto: self.upto,
+            timeline: self.timeline,
+        })
     }
 }
 
@@ -40,5 +93,47 @@ impl Synced {
     /// Everything before this offset is durable.
     pub fn upto(&self) -> Offset {
         self.upto
+    }
+}
+
+impl Log {
+    /// What has to be synced to make everything written so far durable; `None` if nothing has.
+    ///
+    /// # Errors
+    /// Faults of the disk: index entries are written first.
+    pub fn sync_job(&mut self) -> Result<Option<SyncJob>, LogFault> {
+        let upto = self.bounds.log_end;
+        if self.recovery_point == upto && !self.unsynced.names && self.unsynced.paths.is_empty() {
+            return Ok(None);
+        }
+        let first = self
+            .segments
+            .partition_point(|segment| segment.base <= self.recovery_point);
+        let mut handles = Vec::new();
+        for segment in &self.segments[first.saturating_sub(1)..] {
+            segment.write_indexes_out()?;
+            handles.extend(segment.handles()?);
+        }
+        let unsynced = std::mem::take(&mut self.unsynced);
+        Ok(Some(SyncJob {
+            disk: self.host.disk.clone(),
+            dir: self.dir.clone(),
+            handles,
+            paths: unsynced.paths,
+            upto,
+            timeline: self.timeline,
+        }))
+    }
+
+    /// Takes note of a finished sync: the recovery point moves.
+    pub fn synced(&mut self, synced: Synced) {
+        // What was cut off and written again since then is not what was synced.
+        if synced.timeline == self.timeline && self.recovery_point < synced.upto {
+            assert!(
+                synced.upto <= self.bounds.log_end,
+                "only what is written can be durable"
+            );
+            self.recovery_point = synced.upto;
+        }
     }
 }
