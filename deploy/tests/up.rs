@@ -1,0 +1,257 @@
+//! `millrace up` with programs that stand in for the nodes: how it begins, what it reports, how it ends.
+//! The nodes themselves are tested with the real ones in `tests/`.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+/// A directory with the command and its stand-ins, and a place for a cluster of one controller and two brokers.
+struct Place {
+    dir: TempDir,
+    port: u16,
+}
+
+impl Place {
+    fn new() -> Self {
+        // Linked, not copied: a copy could still be open for writing in a process that another test just forked.
+        let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_ins");
+        for name in ["millrace-broker", "millrace-controller"] {
+            std::os::unix::fs::symlink(stand_ins.join(name), dir.path().join(name)).unwrap();
+        }
+        std::fs::hard_link(env!("CARGO_BIN_EXE_millrace"), dir.path().join("millrace")).unwrap();
+        Self {
+            dir,
+            port: free_ports(3),
+        }
+    }
+
+    fn cluster(&self) -> std::path::PathBuf {
+        self.dir.path().join("cluster")
+    }
+
+    fn up(&self, extra: &[&str]) -> Up {
+        self.up_with("1", extra)
+    }
+
+    fn up_with(&self, controllers: &str, extra: &[&str]) -> Up {
+        let mut child = Command::new(self.dir.path().join("millrace"))
+            .args([
+                "up",
+                "--json",
+                "--controllers",
+                controllers,
+                "--brokers",
+                "2",
+                "--port",
+                &self.port.to_string(),
+                "--dir",
+            ])
+            .arg(self.cluster())
+            .args(extra)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap()).lines();
+        let err = BufReader::new(child.stderr.take().unwrap()).lines();
+        Up { child, out, err }
+    }
+}
+
+/// The first of `count` ports in a row that are free now, below those that outgoing connections take, and never
+/// the same twice in one process.
+fn free_ports(count: u16) -> u16 {
+    static TAKEN: AtomicU16 = AtomicU16::new(0);
+    let start = u16::try_from(std::process::id() % 1000).unwrap() * 20;
+    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    loop {
+        let offset = start.wrapping_add(TAKEN.fetch_add(count, Ordering::Relaxed)) % 20_000;
+        let first = 12_000 + offset;
+        if (first..first + count).all(free) {
+            return first;
+        }
+    }
+}
+
+/// A running `millrace up`.
+struct Up {
+    child: Child,
+    out: Lines<BufReader<ChildStdout>>,
+    err: Lines<BufReader<ChildStderr>>,
+}
+
+impl Up {
+    /// The line that is printed when the cluster serves.
+    async fn serving(&mut self) -> serde_json::Value {
+        let line = self
+            .out
+            .next_line()
+            .await
+            .unwrap()
+            .expect("it serves before it ends");
+        serde_json::from_str(&line).unwrap()
+    }
+
+    /// Progress up to and with the first line that holds `part`.
+    async fn told(&mut self, part: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while let Some(line) = self.err.next_line().await.unwrap() {
+            let found = line.contains(part);
+            lines.push(line);
+            if found {
+                return lines;
+            }
+        }
+        panic!("{part:?} is not in {lines:#?}");
+    }
+
+    fn terminate(&self) {
+        signal(self.child.id().unwrap(), Signal::TERM);
+    }
+
+    /// The exit code, and everything that was told until the end.
+    async fn end(mut self) -> (Option<i32>, Vec<String>) {
+        let mut lines = Vec::new();
+        while let Some(line) = self.err.next_line().await.unwrap() {
+            lines.push(line);
+        }
+        (self.child.wait().await.unwrap().code(), lines)
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
+}
+
+fn position(lines: &[String], part: &str) -> usize {
+    lines
+        .iter()
+        .position(|line| line.contains(part))
+        .unwrap_or_else(|| panic!("{part:?} is not in {lines:#?}"))
+}
+
+#[tokio::test]
+async fn a_cluster_serves_and_stops_brokers_first_and_starts_again_as_the_same() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+
+    let serving = up.serving().await;
+    up.terminate();
+    let (code, lines) = up.end().await;
+
+    assert_eq!(
+        serving["bootstrap"],
+        format!("127.0.0.1:{},127.0.0.1:{}", place.port, place.port + 1)
+    );
+    assert_eq!(serving["controllers"], format!("127.0.0.1:{}", place.port + 2));
+    assert_eq!(serving["pids"].as_object().unwrap().len(), 3);
+    assert_eq!(code, Some(0), "{lines:#?}");
+    let last_broker = position(&lines, "broker-1 stopped").max(position(&lines, "broker-2 stopped"));
+    assert!(
+        last_broker < position(&lines, "stopping controllers: controller-101"),
+        "{lines:#?}"
+    );
+    position(&lines, "controller-101 stopped (exit code 0)");
+
+    let mut again = place.up(&[]);
+    assert_eq!(again.serving().await["cluster_id"], serving["cluster_id"]);
+    again.terminate();
+    assert_eq!(again.end().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_start_is_shown_with_its_last_words_and_ends_the_start() {
+    let place = Place::new();
+    let (code, lines) = place.up(&["--set", "broker.rack=broken"]).end().await;
+    assert_eq!(code, Some(1), "{lines:#?}");
+    position(&lines, "ended by itself: exit code 1");
+    position(&lines, "  | the disk is on fire");
+    position(&lines, "controller-101 stopped");
+}
+
+#[tokio::test]
+async fn a_node_that_is_killed_is_reported_and_the_others_go_on() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    let serving = up.serving().await;
+
+    signal(
+        u32::try_from(serving["pids"]["broker-2"].as_u64().unwrap()).unwrap(),
+        Signal::KILL,
+    );
+
+    let told = up.told("the others go on").await;
+    position(&told, "broker-2 ended by itself: killed by signal 9");
+    position(&told, "broker-2/server.properties");
+    up.terminate();
+    let (code, lines) = up.end().await;
+    assert_eq!(code, Some(0), "{lines:#?}");
+    position(&lines, "stopping brokers: broker-1");
+}
+
+#[tokio::test]
+async fn two_cannot_run_in_one_directory() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    up.serving().await;
+
+    let (code, lines) = place.up(&[]).end().await;
+
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(&lines, "another `millrace up` runs there");
+    up.terminate();
+    assert_eq!(up.end().await.0, Some(0));
+}
+
+#[tokio::test]
+async fn a_taken_port_begins_nothing() {
+    let place = Place::new();
+    let held = TcpListener::bind(("127.0.0.1", place.port + 1)).unwrap();
+    let (code, lines) = place.up(&[]).end().await;
+    drop(held);
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(
+        &lines,
+        &format!(
+            "127.0.0.1:{} for broker-2: another process listens there",
+            place.port + 1
+        ),
+    );
+    assert!(
+        !place.cluster().join("cluster.properties").exists(),
+        "no cluster was made"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_setting_begins_nothing() {
+    let place = Place::new();
+    let (code, lines) = place.up(&["--set", "num.partitions=0"]).end().await;
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(
+        &lines,
+        "num.partitions=0: not allowed; a whole number of 1 or more",
+    );
+    assert!(!place.cluster().exists(), "nothing was made");
+}
+
+#[tokio::test]
+async fn the_number_of_controllers_stays() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    up.serving().await;
+    up.terminate();
+    assert_eq!(up.end().await.0, Some(0));
+    let (code, lines) = place.up_with("3", &[]).end().await;
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(&lines, "holds a cluster of 1 controllers, not 3");
+}
