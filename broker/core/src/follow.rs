@@ -27,7 +27,7 @@ use crate::time::Moment;
 /// After so many idle intervals without progress another controller is tried: each of them brings a no-op at least.
 const IDLE_INTERVALS_MAX: u32 = 3;
 
-/// Between attempts to open a stream, once one has failed.
+/// Streams are opened no more often than this; one that lasted longer is replaced at once.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
 
 /// Names one stream; later ones are higher, and what still comes from an earlier one is ignored.
@@ -186,6 +186,7 @@ pub struct Follower {
     first_end: Option<MetadataOffset>,
     stream: Stream,
     last_stream: StreamId,
+    opened_at: Moment,
     /// When the committed metadata last grew, as seen from here.
     progress_at: Moment,
     committed_end: MetadataOffset,
@@ -228,6 +229,7 @@ impl Follower {
             first_end: None,
             stream: Stream::None { open_at: now },
             last_stream: StreamId(0),
+            opened_at: now,
             progress_at: now,
             committed_end: MetadataOffset(0),
             term: Term(0),
@@ -291,8 +293,7 @@ impl Follower {
                 ..
             } => self.told(committed_end, term, active, now),
             Event::Closed { .. } => {
-                let failed = self.stream == Stream::Opening;
-                let open_at = if failed { now.after(REOPEN_AFTER) } else { now };
+                let open_at = now.max(self.opened_at.after(REOPEN_AFTER));
                 self.stream = Stream::None { open_at };
                 self.tick(now)
             }
@@ -461,6 +462,7 @@ impl Follower {
     fn open(&mut self, now: Moment) -> Vec<Effect> {
         self.last_stream = StreamId(self.last_stream.0 + 1);
         self.stream = Stream::Opening;
+        self.opened_at = now;
         self.progress_at = now;
         vec![Effect::Open {
             stream: self.last_stream,

@@ -8,6 +8,7 @@ mod cache;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionIndex, TopicId};
 
@@ -86,7 +87,7 @@ pub enum TopicKey {
     /// By identity.
     Id(TopicId),
     /// By name.
-    Name(String),
+    Name(Arc<str>),
 }
 
 /// A partition as a request names it.

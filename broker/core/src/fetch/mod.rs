@@ -2,6 +2,7 @@
 //! must not touch records.
 
 mod budget;
+mod list;
 #[cfg(test)]
 mod tests;
 mod wait;
@@ -9,6 +10,7 @@ mod wait;
 use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, TopicId};
 
 pub use self::budget::{Allowance, Budget, NegativeSize, Outcome, Sizes};
+pub use self::list::{Asker, LeaderLog, OffsetNotAvailable};
 pub use self::wait::{AtLeader, Awaited, Position, Reached, Throttled, Wake, Watched, is_due, woken_by};
 use crate::offsets::{EpochEnd, LogEnd, LogStart, Offset};
 use crate::replica::{Assignment, Registration, Serving, View};

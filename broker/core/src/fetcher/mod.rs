@@ -69,8 +69,9 @@ pub struct Fetch {
 pub struct Plan {
     /// Its name.
     pub request: RequestId,
-    /// What it asks for, in partition order.
-    pub fetches: BTreeMap<PartitionId, Fetch>,
+    /// What it asks for. The leader reads in this order and may run out of bytes on the way, so each request begins one
+    /// partition later than the one before.
+    pub fetches: Vec<(PartitionId, Fetch)>,
 }
 
 /// What to do next.
@@ -123,9 +124,12 @@ pub enum AppendFailure {
     Corrupt,
     /// The log cannot be written: the partition is given up (F-26).
     Storage,
+    /// The log did not end where it was thought to: fetched again from where it does (F-25).
+    LogMoved(LocalLog),
 }
 
-/// What must be done for a partition.
+/// What must be done for a partition. Where [`crate::replica::Replica::follows`] says no, nothing is done and nothing is
+/// reported: the new leadership has been, or will be, told with [`Fetcher::follow`] or [`Fetcher::unfollow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Append the records of the answer; then report [`Fetcher::appended`] or [`Fetcher::append_failed`]. Then take the
@@ -133,6 +137,8 @@ pub enum Effect {
     Append {
         /// Which partition.
         partition: PartitionId,
+        /// Under which leadership it was asked for; see [`crate::replica::Replica::follows`].
+        leader_epoch: LeaderEpoch,
         /// Where the log must end.
         at: LogEnd,
         /// The leader's watermark.
@@ -144,6 +150,8 @@ pub enum Effect {
     TruncateTo {
         /// Which partition.
         partition: PartitionId,
+        /// Under which leadership.
+        leader_epoch: LeaderEpoch,
         /// The new end.
         to: LogEnd,
     },
@@ -165,6 +173,8 @@ pub enum Effect {
     RestartAt {
         /// Which partition.
         partition: PartitionId,
+        /// Under which leadership.
+        leader_epoch: LeaderEpoch,
         /// The new start and end.
         start: LogStart,
     },
@@ -179,6 +189,8 @@ pub struct Fetcher {
     tracks: BTreeMap<PartitionId, Track>,
     flights: BTreeMap<RequestId, BTreeMap<PartitionId, Fetch>>,
     next_request: RequestId,
+    /// Where the last request began.
+    last_first: Option<PartitionId>,
     /// The leader cannot be reached: nothing is sent before this.
     unreachable: Option<Backoff>,
 }
@@ -199,6 +211,7 @@ impl Fetcher {
             tracks: BTreeMap::new(),
             flights: BTreeMap::new(),
             next_request: RequestId(0),
+            last_first: None,
             unreachable: None,
         }
     }
@@ -251,7 +264,11 @@ impl Fetcher {
         );
         if has_no_history {
             let to = LogEnd(watermark.0.max(log.start.0));
-            return vec![Effect::TruncateTo { partition, to }];
+            return vec![Effect::TruncateTo {
+                partition,
+                leader_epoch,
+                to,
+            }];
         }
         Vec::new()
     }
@@ -271,16 +288,20 @@ impl Fetcher {
             return Next::WaitUntil(backoff.until);
         }
         if self.flights.len() < REQUESTS_MAX {
-            let fetches: BTreeMap<PartitionId, Fetch> = self
+            let mut fetches: Vec<(PartitionId, Fetch)> = self
                 .tracks
                 .iter()
                 .filter(|(partition, track)| track.is_ready(now) && !self.is_asked(**partition))
                 .map(|(partition, track)| (*partition, track.fetch()))
                 .collect();
             if !fetches.is_empty() {
+                let after_last = |(partition, _): &(PartitionId, Fetch)| Some(*partition) > self.last_first;
+                let first = fetches.iter().position(after_last).unwrap_or(0);
+                fetches.rotate_left(first);
+                self.last_first = fetches.first().map(|(partition, _)| *partition);
                 let request = self.next_request;
                 self.next_request = RequestId(request.0 + 1);
-                self.flights.insert(request, fetches.clone());
+                self.flights.insert(request, fetches.iter().copied().collect());
                 return Next::Send(Plan { request, fetches });
             }
         }
@@ -362,6 +383,7 @@ impl Fetcher {
             match failure {
                 AppendFailure::Corrupt => track.back_off(self.backoff_max, now),
                 AppendFailure::Storage => track.stage = Stage::GivenUp,
+                AppendFailure::LogMoved(log) => track.log = log,
             }
         }
     }
@@ -390,7 +412,11 @@ impl Fetcher {
         match end {
             Ok(end) if end < track.log.end => {
                 track.stage = Stage::Truncating;
-                vec![Effect::TruncateTo { partition, to: end }]
+                vec![Effect::TruncateTo {
+                    partition,
+                    leader_epoch: track.leader_epoch,
+                    to: end,
+                }]
             }
             Ok(_) => {
                 track.stage = Stage::LocatingStart;
@@ -422,7 +448,11 @@ impl Fetcher {
         match start {
             Ok(start) if track.log.end.0 < start.0 => {
                 track.stage = Stage::Truncating;
-                vec![Effect::RestartAt { partition, start }]
+                vec![Effect::RestartAt {
+                    partition,
+                    leader_epoch: track.leader_epoch,
+                    start,
+                }]
             }
             Ok(_) | Err(_) => {
                 track.stage = Stage::Ready;

@@ -79,6 +79,7 @@ impl Track {
                 self.stage = Stage::Appending;
                 Some(Effect::Append {
                     partition,
+                    leader_epoch: self.leader_epoch,
                     at: self.log.end,
                     watermark,
                     log_start,
@@ -88,7 +89,11 @@ impl Track {
                 self.backoff = None;
                 self.stage = Stage::Truncating;
                 let to = truncation_point(theirs, ours, self.log.end);
-                Some(Effect::TruncateTo { partition, to })
+                Some(Effect::TruncateTo {
+                    partition,
+                    leader_epoch: self.leader_epoch,
+                    to,
+                })
             }
             Answer::Failed(Failure::OutOfRange) => {
                 self.stage = Stage::LocatingEnd;

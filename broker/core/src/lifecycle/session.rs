@@ -7,8 +7,11 @@ use metadata::ids::ControllerId;
 use super::Effect;
 use crate::time::Moment;
 
-/// Between attempts to find the active controller.
+/// Streams are opened no more often than this; one that lasted longer is replaced at once.
 const REOPEN_AFTER: Duration = Duration::from_millis(100);
+/// Where a controller names the active one, that is tried so soon: two that name each other must not be asked in a
+/// tight loop.
+const REDIRECT_AFTER: Duration = Duration::from_millis(20);
 
 /// Where the next question is asked, and when.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +19,8 @@ pub(super) struct Session {
     stream: Stream,
     /// When the next question is due.
     next_at: Moment,
+    /// When a stream was opened last.
+    opened_at: Moment,
     /// Something happened that must be told at once, also if a question is open just now.
     urgent: bool,
 }
@@ -51,6 +56,7 @@ impl Session {
                 prefer: None,
             },
             next_at: now,
+            opened_at: now,
             urgent: false,
         }
     }
@@ -75,15 +81,12 @@ impl Session {
         if overdue {
             effects.push(Effect::CloseSession);
             self.closed(now);
-            self.stream = Stream::None {
-                open_at: now,
-                prefer: None,
-            };
         }
         if let Stream::None { open_at, prefer } = self.stream
             && open_at <= now
         {
             self.stream = Stream::Opening { since: now };
+            self.opened_at = now;
             effects.push(Effect::OpenSession(prefer));
         }
         effects
@@ -96,26 +99,24 @@ impl Session {
         }
     }
 
-    /// A stream that worked is replaced at once, one that never opened a little later.
     pub fn closed(&mut self, now: Moment) {
-        let open_at = match self.stream {
-            Stream::None { .. } => return,
-            Stream::Opening { .. } => now.after(REOPEN_AFTER),
-            Stream::Idle | Stream::Asked { .. } => now,
-        };
-        self.stream = Stream::None {
-            open_at,
-            prefer: None,
-        };
+        if !matches!(self.stream, Stream::None { .. }) {
+            let open_at = now.max(self.opened_at.after(REOPEN_AFTER));
+            self.stream = Stream::None {
+                open_at,
+                prefer: None,
+            };
+        }
     }
 
-    /// Goes to the controller that is said to be active; without a name, to the next one a little later.
+    /// Goes to the controller that is said to be active, or without a name to the next one.
     pub fn move_to(&mut self, active: Option<ControllerId>, now: Moment) -> Vec<Effect> {
-        let open_at = if active.is_some() {
-            now
+        let pause = if active.is_some() {
+            REDIRECT_AFTER
         } else {
-            now.after(REOPEN_AFTER)
+            REOPEN_AFTER
         };
+        let open_at = now.max(self.opened_at.after(pause));
         self.stream = Stream::None {
             open_at,
             prefer: active,

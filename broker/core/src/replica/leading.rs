@@ -150,6 +150,13 @@ impl Leading {
         follower: BrokerId,
         fetch: FollowerFetch,
     ) -> Result<Vec<Effect>, FollowerRefusal> {
+        let held = self.assignment.state.leader_epoch;
+        if fetch.leader_epoch != held {
+            return Err(FollowerRefusal::OtherLeadership {
+                held,
+                given: fetch.leader_epoch,
+            });
+        }
         let registered = self.assignment.registrations.get(&follower);
         let progress = self
             .followers

@@ -102,6 +102,14 @@ pub enum FollowerRefusal {
     /// This broker does not lead.
     #[error("not the leader")]
     NotLeading,
+    /// The fetch was read under another leadership than this.
+    #[error("read under leader epoch {given}, {held} has begun")]
+    OtherLeadership {
+        /// Held.
+        held: LeaderEpoch,
+        /// As given.
+        given: LeaderEpoch,
+    },
     /// The broker that fetches holds no replica.
     #[error("broker {0} holds no replica")]
     NotAReplica(BrokerId),
@@ -113,6 +121,16 @@ pub enum FollowerRefusal {
         /// As given.
         given: BrokerEpoch,
     },
+}
+
+/// What a fetcher decided under one leadership must not be carried out under another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not following under leader epoch {given}; {held} is known")]
+pub struct NotFollowing {
+    /// Under which it was decided.
+    pub given: LeaderEpoch,
+    /// Known now.
+    pub held: LeaderEpoch,
 }
 
 /// What readers must see of a replica; published whenever it changes.
@@ -325,6 +343,21 @@ impl Replica {
             "only what is committed may be dropped"
         );
         log.start = log.start.max(start);
+    }
+
+    /// Whether what a leader of this epoch sent may change the log: to be asked before every append, truncation or
+    /// restart that a fetcher wants, for the role may have changed since it decided.
+    ///
+    /// # Errors
+    /// [`NotFollowing`] when the log is no longer that leader's to change.
+    pub fn follows(&self, leader_epoch: LeaderEpoch) -> Result<(), NotFollowing> {
+        match &self.role {
+            Role::Following(following) if following.assignment.state.leader_epoch == leader_epoch => Ok(()),
+            _ => Err(NotFollowing {
+                given: leader_epoch,
+                held: self.assignment().state.leader_epoch,
+            }),
+        }
     }
 
     /// After an append of what the leader sent: what it said of its own log (F-25).

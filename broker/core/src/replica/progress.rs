@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use metadata::ids::BrokerEpoch;
+use metadata::ids::{BrokerEpoch, LeaderEpoch};
 
 use crate::offsets::{LogEnd, LogStart};
 use crate::time::Moment;
@@ -32,6 +32,8 @@ struct LastFetch {
 /// One fetch of a follower, as the read path saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FollowerFetch {
+    /// The leadership under which it was read: what was read under another one says nothing of this one.
+    pub leader_epoch: LeaderEpoch,
     /// The incarnation that fetches; old versions do not tell.
     pub broker_epoch: Option<BrokerEpoch>,
     /// The offset asked for: everything below is in its log.
