@@ -7,8 +7,22 @@
 //! Pure. Never here: openraft, gRPC types, Kafka's wire, clocks, entropy, threads, async, logging. Time comes in as a
 //! [`time::Moment`], entropy as part of a command, and everything that happened is returned.
 
+pub mod alter_partition;
+mod chance;
 pub mod command;
+pub mod decision;
+pub mod departure;
 pub mod driver;
+pub mod election;
+mod grace;
+pub mod heartbeat;
+pub mod liveness;
+pub mod placement;
+pub mod producer_ids;
 pub mod refusal;
+pub mod registration;
+pub mod rules;
 pub mod settings;
 pub mod time;
+mod topic_names;
+pub mod topics;

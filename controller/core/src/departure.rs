@@ -1,0 +1,159 @@
+//! What a broker's coming and going does to its partitions (the table of R3.6).
+//!
+//! Only partition changes: whoever calls adds the registration's own record, before or after.
+
+use metadata::ids::{BrokerEpoch, BrokerId, DirectoryId, PartitionId};
+use metadata::image::{Image, Partition};
+use metadata::record::{BrokerRegistrationChanged, Record};
+
+use crate::election::{Election, Movement, PartitionChange};
+use crate::rules::TopicRules;
+use crate::settings::Settings;
+
+/// A broker leaves in order, or is not heard any more: out of every in-sync set, leaderships elsewhere.
+#[must_use]
+pub fn leave(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Record> {
+    let movement = Movement {
+        leaving: Some(broker),
+        ..Movement::default()
+    };
+    changes(image, settings, movement, image.lookup().in_sync_on(broker))
+}
+
+/// A broker restarted without a clean stop: what it had is not trusted, so it leaves the eligible sets as well
+/// (R1.6).
+#[must_use]
+pub fn restart_uncleanly(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Record> {
+    let movement = Movement {
+        unclean: Some(broker),
+        ..Movement::default()
+    };
+    let partitions = image
+        .lookup()
+        .in_sync_on(broker)
+        .chain(image.lookup().eligible_on(broker));
+    changes(image, settings, movement, partitions)
+}
+
+/// A broker becomes active: it may lead what has no leader.
+#[must_use]
+pub fn arrive(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Record> {
+    let movement = Movement {
+        arriving: Some(broker),
+        ..Movement::default()
+    };
+    changes(image, settings, movement, image.lookup().leaderless())
+}
+
+/// Fencing: partitions first, the fence last. A long list is split over several batches, and every prefix must be a
+/// state that the cluster can live in (R1.32).
+#[must_use]
+pub fn fence(image: &Image, settings: &Settings, broker: BrokerId, epoch: BrokerEpoch) -> Vec<Record> {
+    let mut records = leave(image, settings, broker);
+    records.push(standing(broker, epoch, |change| change.fenced = Some(true)));
+    records
+}
+
+/// Directories of a broker went offline: the registration forgets them, and their partitions lose the broker
+/// (R3.82).
+#[must_use]
+pub fn lose_directories(
+    image: &Image,
+    settings: &Settings,
+    broker: BrokerId,
+    offline: &[DirectoryId],
+) -> Vec<Record> {
+    let Some(registration) = image.brokers.get(&broker) else {
+        return Vec::new();
+    };
+    let is_lost = |directory: &DirectoryId| offline.contains(directory);
+    if !registration.directories.iter().any(is_lost) {
+        return Vec::new();
+    }
+    let online = registration.directories.iter().copied().filter(|it| !is_lost(it));
+    let online: Vec<DirectoryId> = online.collect();
+    let mut records = vec![standing(broker, registration.epoch, |change| {
+        change.directories = Some(online);
+    })];
+    let movement = Movement {
+        leaving: Some(broker),
+        ..Movement::default()
+    };
+    let lies_there = |id: &PartitionId| {
+        image
+            .partition(*id)
+            .and_then(|partition| directory_on(partition, broker))
+            .is_some_and(|directory| is_lost(&directory))
+    };
+    let partitions = image.lookup().assigned_to(broker).filter(lies_there);
+    records.extend(changes(image, settings, movement, partitions));
+    records
+}
+
+/// A record that changes a registration in place.
+#[must_use]
+pub fn standing(
+    broker: BrokerId,
+    epoch: BrokerEpoch,
+    set: impl FnOnce(&mut BrokerRegistrationChanged),
+) -> Record {
+    let mut change = BrokerRegistrationChanged {
+        broker,
+        epoch,
+        fenced: None,
+        in_controlled_shutdown: None,
+        directories: None,
+    };
+    set(&mut change);
+    Record::BrokerRegistrationChanged(change)
+}
+
+fn directory_on(partition: &Partition, broker: BrokerId) -> Option<DirectoryId> {
+    let at = partition.replicas.iter().position(|id| *id == broker)?;
+    partition.directories.get(at).copied()
+}
+
+fn changes(
+    image: &Image,
+    settings: &Settings,
+    movement: Movement,
+    partitions: impl Iterator<Item = PartitionId>,
+) -> Vec<Record> {
+    let mut rules = TopicRules::of(image, settings);
+    partitions
+        .filter_map(|id| {
+            let topic = image.topics.get(&id.topic)?;
+            let partition = topic.partitions.get(&id.index)?;
+            PartitionChange::of(id, partition, image, rules.election(topic))
+                .moving(movement)
+                .record()
+        })
+        .map(Record::PartitionChanged)
+        .collect()
+}
+
+/// Leadership back to preferred replicas, at most `limit` of them (R3.72).
+#[must_use]
+pub fn elect_preferred(image: &Image, settings: &Settings, limit: usize) -> Vec<Record> {
+    let mut rules = TopicRules::of(image, settings);
+    let mut records = Vec::new();
+    for topic in image.topics.values() {
+        for (index, partition) in &topic.partitions {
+            if records.len() == limit {
+                return records;
+            }
+            if partition.leader == partition.replicas.first().copied() {
+                continue;
+            }
+            let id = PartitionId {
+                topic: topic.id,
+                index: *index,
+            };
+            let change = PartitionChange::of(id, partition, image, rules.election(topic))
+                .electing(Election::Preferred)
+                .record();
+            records.extend(change.map(Record::PartitionChanged));
+        }
+    }
+    records
+}
