@@ -20,6 +20,8 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// The quorum, as far as it can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuorumView {
+    /// The cluster's id, where a controller told it.
+    pub cluster_id: Option<String>,
     /// Who leads it, where somebody does.
     pub leader: Option<i32>,
     /// The newest term that anybody knows.
@@ -88,6 +90,7 @@ pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failur
         quarantine: None,
     });
     Ok(Some(QuorumView {
+        cluster_id: None,
         leader: Some(log.leader_id).filter(|id| 0 <= *id),
         term: u64::try_from(log.leader_epoch).ok(),
         controllers: controllers.collect(),
@@ -155,6 +158,9 @@ fn judge(answers: Vec<(Address, Result<StatusReply, String>)>) -> QuorumView {
     controllers.extend(unasked);
     controllers.sort_by_key(|one| (one.id.is_none(), one.id));
     QuorumView {
+        cluster_id: leader
+            .or_else(|| replies().next())
+            .map(|reply| reply.cluster_id.clone()),
         leader: leader.map(|leader| leader.id),
         term,
         controllers,

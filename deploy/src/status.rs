@@ -19,22 +19,29 @@ const MIN_IN_SYNC: &str = "min.insync.replicas";
 /// The state of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StatusView {
-    /// The cluster's id.
-    pub cluster_id: String,
+    /// The cluster's id, where anybody told it.
+    pub cluster_id: Option<String>,
     /// The quorum; absent where it was not asked.
     pub quorum: Option<QuorumView>,
-    /// The brokers.
-    pub brokers: Vec<BrokerView>,
-    /// How many partitions there are.
-    pub partitions: usize,
-    /// Partitions that nobody leads.
-    pub leaderless: Vec<PartitionTrouble>,
-    /// Partitions that fewer hold than must acknowledge a write; absent where the limit cannot be asked.
-    pub under_min_in_sync: Option<Vec<PartitionTrouble>>,
-    /// Partitions that not all of their replicas hold.
-    pub under_replicated: usize,
+    /// The brokers; absent where they could not be asked for.
+    pub brokers: Option<Vec<BrokerView>>,
+    /// The partitions; absent where they could not be asked for.
+    pub partitions: Option<PartitionsView>,
     /// What could not be asked, in sentences.
     pub unknown: Vec<String>,
+}
+
+/// The partitions of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct PartitionsView {
+    /// How many there are.
+    pub count: usize,
+    /// Those that nobody leads.
+    pub leaderless: Vec<PartitionTrouble>,
+    /// Those that fewer hold than must acknowledge a write; absent where the limit cannot be asked.
+    pub under_min_in_sync: Option<Vec<PartitionTrouble>>,
+    /// How many are not held by all of their replicas.
+    pub under_replicated: usize,
 }
 
 /// A partition in trouble.
@@ -57,23 +64,40 @@ pub struct PartitionTrouble {
 /// # Errors
 /// When no broker answers, and with `--check` when something is wrong or unknown.
 pub async fn run(args: &StatusArgs, style: Style) -> Result<(), Failure> {
-    let view = gather(args).await?;
+    let view = match Client::connect(&args.at.bootstrap).await {
+        Ok(client) => gather(client, args).await?,
+        Err(error) if args.controllers.is_empty() => return Err(error.into()),
+        Err(error) => without_brokers(args, &error).await,
+    };
     match style {
         Style::Json => say_json(&view),
         Style::Text => lines(&view).iter().for_each(|line| say(line)),
     }
     let troubles = troubles(&view);
-    if args.check && !troubles.is_empty() {
-        return Err(Failure::Refused(troubles.join("\n")));
+    let bad = view.brokers.is_none() || (args.check && !troubles.is_empty());
+    if bad {
+        Err(Failure::Refused(troubles.join("\n")))
+    } else {
+        Ok(())
     }
-    Ok(())
 }
 
-async fn gather(args: &StatusArgs) -> Result<StatusView, Failure> {
-    let mut client = Client::connect(&args.at.bootstrap).await?;
+/// What controllers alone can tell.
+async fn without_brokers(args: &StatusArgs, error: &ClientError) -> StatusView {
+    let quorum = quorum::by_controllers(&args.controllers).await;
+    StatusView {
+        cluster_id: quorum.cluster_id.clone(),
+        quorum: Some(quorum),
+        brokers: None,
+        partitions: None,
+        unknown: vec![format!("brokers and partitions: {error}")],
+    }
+}
+
+async fn gather(mut client: Client, args: &StatusArgs) -> Result<StatusView, Failure> {
     let mut unknown = Vec::new();
-    let cluster = ask::cluster(&mut client).await?;
-    if !cluster.fenced_listed {
+    let cluster = known(ask::cluster(&mut client).await, &mut unknown)?;
+    if cluster.as_ref().is_some_and(|cluster| !cluster.fenced_listed) {
         unknown.push("fenced brokers are not listed: the broker is too old to be asked for them".to_owned());
     }
     let quorum = if args.controllers.is_empty() {
@@ -82,31 +106,38 @@ async fn gather(args: &StatusArgs) -> Result<StatusView, Failure> {
         Some(quorum::by_controllers(&args.controllers).await)
     };
     if quorum.is_none() {
-        unknown.push(
-            "the quorum was not asked: brokers do not answer for it; name controllers with --controllers"
-                .to_owned(),
-        );
+        let line = "the quorum: brokers do not answer for it; name controllers with --controllers";
+        unknown.push(line.to_owned());
     }
-    let topics = ask::all_topics(&mut client).await?;
-    let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
-    let limits = match ask::topic_configs(&mut client, &names, Some(&[MIN_IN_SYNC])).await {
-        Ok(configs) => Some(limits(&configs)),
-        Err(Failure::Client(ClientError::NotServed { .. })) => {
-            unknown.push(format!(
-                "{MIN_IN_SYNC} cannot be asked: the broker does not serve DescribeConfigs"
-            ));
-            None
+    let partitions = match known(ask::all_topics(&mut client).await, &mut unknown)? {
+        None => None,
+        Some(topics) => {
+            let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+            let configs = ask::topic_configs(&mut client, &names, Some(&[MIN_IN_SYNC])).await;
+            let limits = known(configs, &mut unknown)?.map(|configs| limits(&configs));
+            Some(judge(&topics, limits.as_ref()))
         }
-        Err(failure) => return Err(failure),
     };
-    Ok(judge(
-        cluster.cluster_id,
-        cluster.brokers,
+    let cluster_id = cluster.as_ref().map(|cluster| cluster.cluster_id.clone());
+    Ok(StatusView {
+        cluster_id,
         quorum,
-        &topics,
-        limits.as_ref(),
+        brokers: cluster.map(|cluster| cluster.brokers),
+        partitions,
         unknown,
-    ))
+    })
+}
+
+/// An answer; none, with a line that says so, where the broker does not serve the question.
+fn known<T>(answer: Result<T, Failure>, unknown: &mut Vec<String>) -> Result<Option<T>, Failure> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Failure::Client(error @ ClientError::NotServed { .. })) => {
+            unknown.push(error.to_string());
+            Ok(None)
+        }
+        Err(failure) => Err(failure),
+    }
 }
 
 fn limits(configs: &BTreeMap<String, BTreeMap<String, ask::ConfigView>>) -> BTreeMap<String, usize> {
@@ -118,20 +149,13 @@ fn limits(configs: &BTreeMap<String, BTreeMap<String, ask::ConfigView>>) -> BTre
         .collect()
 }
 
-fn judge(
-    cluster_id: String,
-    brokers: Vec<BrokerView>,
-    quorum: Option<QuorumView>,
-    topics: &[TopicView],
-    limits: Option<&BTreeMap<String, usize>>,
-    unknown: Vec<String>,
-) -> StatusView {
+fn judge(topics: &[TopicView], limits: Option<&BTreeMap<String, usize>>) -> PartitionsView {
     let partitions = || {
         topics
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)))
     };
-    let trouble = |topic: &TopicView, one: &ask::PartitionView| PartitionTrouble {
+    let trouble = |(topic, one): (&TopicView, &ask::PartitionView)| PartitionTrouble {
         topic: topic.name.clone(),
         partition: one.partition,
         replicas: one.replicas.clone(),
@@ -139,30 +163,23 @@ fn judge(
         min_in_sync: limits.and_then(|limits| limits.get(&topic.name).copied()),
     };
     let under = |limits: &BTreeMap<String, usize>| {
-        let few = |topic: &TopicView, one: &ask::PartitionView| {
+        let few = |(topic, one): &(&TopicView, &ask::PartitionView)| {
             limits
                 .get(&topic.name)
                 .is_some_and(|limit| one.in_sync.len() < *limit)
         };
-        partitions()
-            .filter(|(topic, one)| few(topic, one))
-            .map(|(topic, one)| trouble(topic, one))
-            .collect()
+        partitions().filter(few).map(trouble).collect()
     };
-    StatusView {
-        cluster_id,
-        quorum,
-        brokers,
-        partitions: partitions().count(),
+    PartitionsView {
+        count: partitions().count(),
         leaderless: partitions()
             .filter(|(_, one)| one.leader.is_none())
-            .map(|(topic, one)| trouble(topic, one))
+            .map(trouble)
             .collect(),
         under_min_in_sync: limits.map(under),
         under_replicated: partitions()
             .filter(|(_, one)| one.in_sync.len() < one.replicas.len())
             .count(),
-        unknown,
     }
 }
 
@@ -186,53 +203,66 @@ fn troubles(view: &StatusView) -> Vec<String> {
             .count();
         found.extend((0 < held).then(|| format!("{held} controllers serve reads only")));
     }
-    let fenced: Vec<i32> = view
-        .brokers
-        .iter()
+    let brokers = view.brokers.iter().flatten();
+    let fenced: Vec<i32> = brokers
         .filter(|broker| broker.fenced)
         .map(|broker| broker.id)
         .collect();
     found.extend((!fenced.is_empty()).then(|| format!("brokers {} are fenced", numbers(&fenced))));
-    let leaderless = view.leaderless.len();
+    let Some(partitions) = &view.partitions else {
+        return found;
+    };
+    let leaderless = partitions.leaderless.len();
     found.extend((0 < leaderless).then(|| format!("{leaderless} partitions have no leader")));
-    let under = view.under_min_in_sync.as_ref().map_or(0, Vec::len);
+    let under = partitions.under_min_in_sync.as_ref().map_or(0, Vec::len);
     found.extend((0 < under).then(|| format!("{under} partitions have too few in-sync replicas")));
     found
 }
 
 fn lines(view: &StatusView) -> Vec<String> {
-    let mut lines = vec![format!("cluster {}", view.cluster_id), String::new()];
+    let id = view.cluster_id.as_deref().unwrap_or("of unknown id");
+    let mut lines = vec![format!("cluster {id}"), String::new()];
     lines.extend(quorum_lines(view.quorum.as_ref()));
     lines.push(String::new());
-    lines.push(format!("brokers: {}", view.brokers.len()));
-    let none = || "-".to_owned();
+    lines.extend(broker_lines(view.brokers.as_deref()));
+    lines.push(String::new());
+    lines.extend(partition_lines(view.partitions.as_ref()));
+    if !view.unknown.is_empty() {
+        lines.push(String::new());
+    }
+    lines.extend(view.unknown.iter().map(|line| format!("unknown: {line}")));
+    lines
+}
+
+fn broker_lines(brokers: Option<&[BrokerView]>) -> Vec<String> {
+    let Some(brokers) = brokers else {
+        return vec!["brokers: unknown".to_owned()];
+    };
     let broker = |one: &BrokerView| {
         let state = if one.fenced { "fenced" } else { "serving" };
-        vec![
-            one.id.to_string(),
-            state.to_owned(),
-            one.endpoint.clone(),
-            one.rack.clone().unwrap_or_else(none),
-        ]
+        let rack = one.rack.clone().unwrap_or_else(|| "-".to_owned());
+        vec![one.id.to_string(), state.to_owned(), one.endpoint.clone(), rack]
     };
-    let rows: Vec<_> = view.brokers.iter().map(broker).collect();
+    let rows: Vec<_> = brokers.iter().map(broker).collect();
+    let mut lines = vec![format!("brokers: {}", brokers.len())];
     lines.extend(indented(&table(&["id", "state", "endpoint", "rack"], &rows)));
-    lines.push(String::new());
-    lines.push(format!(
+    lines
+}
+
+fn partition_lines(partitions: Option<&PartitionsView>) -> Vec<String> {
+    let Some(partitions) = partitions else {
+        return vec!["partitions: unknown".to_owned()];
+    };
+    let under = partitions.under_min_in_sync.as_deref();
+    let mut lines = vec![format!(
         "partitions: {}, without a leader {}, under {MIN_IN_SYNC} {}, not on all replicas {}",
-        view.partitions,
-        view.leaderless.len(),
-        view.under_min_in_sync
-            .as_ref()
-            .map_or_else(|| "unknown".to_owned(), |few| few.len().to_string()),
-        view.under_replicated,
-    ));
-    lines.extend(trouble_lines("without a leader", &view.leaderless));
-    lines.extend(trouble_lines(
-        "too few in sync",
-        view.under_min_in_sync.as_deref().unwrap_or_default(),
-    ));
-    lines.extend(view.unknown.iter().map(|line| format!("unknown: {line}")));
+        partitions.count,
+        partitions.leaderless.len(),
+        under.map_or_else(|| "unknown".to_owned(), |few| few.len().to_string()),
+        partitions.under_replicated,
+    )];
+    lines.extend(trouble_lines("without a leader", &partitions.leaderless));
+    lines.extend(trouble_lines("too few in sync", under.unwrap_or_default()));
     lines
 }
 
@@ -304,6 +334,7 @@ fn indented(lines: &[String]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
     use crate::ask::PartitionView;
 
@@ -319,7 +350,7 @@ mod tests {
         }
     }
 
-    fn seen(limits: Option<&BTreeMap<String, usize>>, unknown: Vec<String>) -> StatusView {
+    fn seen(limits: Option<&BTreeMap<String, usize>>, unknown: &[&str]) -> StatusView {
         let partitions = vec![
             partition(0, Some(1), &[1, 2, 3]),
             partition(1, Some(2), &[2]),
@@ -337,41 +368,40 @@ mod tests {
             rack: None,
             fenced,
         };
-        judge(
-            "c".to_owned(),
-            vec![broker(1, false), broker(2, true)],
-            None,
-            &topics,
-            limits,
-            unknown,
-        )
+        StatusView {
+            cluster_id: Some("c".to_owned()),
+            quorum: None,
+            brokers: Some(vec![broker(1, false), broker(2, true)]),
+            partitions: Some(judge(&topics, limits)),
+            unknown: unknown.iter().map(|line| (*line).to_owned()).collect(),
+        }
     }
 
     #[test]
     fn partitions_in_trouble_are_found_and_named() {
-        let view = seen(Some(&BTreeMap::from([("orders".to_owned(), 2)])), vec![]);
+        let view = seen(Some(&BTreeMap::from([("orders".to_owned(), 2)])), &[]);
+        let partitions = view.partitions.as_ref().unwrap();
         assert_eq!(
-            view.leaderless
+            partitions
+                .leaderless
                 .iter()
                 .map(|one| one.partition)
                 .collect::<Vec<_>>(),
             [2]
         );
-        assert_eq!(view.under_min_in_sync.as_ref().map(Vec::len), Some(2));
-        assert_eq!(view.under_replicated, 2);
-        assert_eq!(
-            troubles(&view),
-            [
-                "brokers 2 are fenced",
-                "1 partitions have no leader",
-                "2 partitions have too few in-sync replicas",
-            ]
-        );
+        assert_eq!(partitions.under_min_in_sync.as_ref().map(Vec::len), Some(2));
+        assert_eq!(partitions.under_replicated, 2);
+        let expected = [
+            "brokers 2 are fenced",
+            "1 partitions have no leader",
+            "2 partitions have too few in-sync replicas",
+        ];
+        assert_eq!(troubles(&view), expected);
     }
 
     #[test]
     fn what_cannot_be_asked_is_unknown_and_not_well() {
-        let view = seen(None, vec!["min.insync.replicas cannot be asked".to_owned()]);
+        let mut view = seen(None, &["min.insync.replicas cannot be asked"]);
         let text = lines(&view).join("\n");
         assert!(text.contains("quorum: unknown"), "{text}");
         assert!(text.contains("under min.insync.replicas unknown"), "{text}");
@@ -380,11 +410,19 @@ mod tests {
             "{text}"
         );
         assert!(troubles(&view).contains(&"min.insync.replicas cannot be asked".to_owned()));
+        (view.brokers, view.partitions) = (None, None);
+        let text = lines(&view).join("\n");
+        assert!(
+            text.contains("brokers: unknown") && text.contains("partitions: unknown"),
+            "{text}"
+        );
     }
 
     #[test]
     fn a_healthy_cluster_has_no_trouble() {
-        let view = judge("c".to_owned(), vec![], None, &[], Some(&BTreeMap::new()), vec![]);
+        let mut view = seen(None, &[]);
+        view.brokers = Some(vec![]);
+        view.partitions = Some(judge(&[], Some(&BTreeMap::new())));
         assert_eq!(troubles(&view), Vec::<String>::new());
     }
 

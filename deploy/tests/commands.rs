@@ -376,13 +376,42 @@ async fn a_status_says_what_it_could_not_ask() {
         assert!(text.contains(part), "{part} in {text}");
     }
     assert_eq!(checked.status.code(), Some(1));
-    assert_eq!(json(&checked)["leaderless"][0]["partition"], 1);
-    assert_eq!(json(&checked)["under_min_in_sync"], serde_json::Value::Null);
+    assert_eq!(json(&checked)["partitions"]["leaderless"][0]["partition"], 1);
+    assert_eq!(
+        json(&checked)["partitions"]["under_min_in_sync"],
+        serde_json::Value::Null
+    );
     assert!(
         err(&checked).contains("1 partitions have no leader"),
         "{}",
         err(&checked)
     );
+}
+
+#[tokio::test]
+async fn a_status_without_brokers_or_controllers_fails_but_shows_who_was_asked() {
+    let gone = TcpListener::bind("127.0.0.1:0")
+        .await
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .to_string();
+    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .args(["status", "--bootstrap", &gone, "--controllers", &gone])
+        .env_clear()
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let text = out(&output);
+    for part in [
+        "quorum: nobody leads",
+        "does not answer: ",
+        "brokers: unknown",
+        "partitions: unknown",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[tokio::test]

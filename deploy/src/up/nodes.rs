@@ -147,6 +147,8 @@ fn begin(node: &Node, program: &Path) -> std::io::Result<tokio::process::Child> 
     Command::new(program)
         .arg("--config")
         .arg(node.config_path())
+        // What is written to a file should be plain.
+        .env("NO_COLOR", "1")
         .stdin(Stdio::null())
         .stdout(appending(log.as_ref())?)
         .stderr(appending(log.as_ref())?)
