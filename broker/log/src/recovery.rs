@@ -63,7 +63,8 @@ impl Log {
     /// Opens the log in a directory, recovering it if need be (L-16 to L-21).
     ///
     /// # Errors
-    /// Faults of the disk. Damage is no error: it is cut off and reported.
+    /// Faults of the disk. Damage behind the recovery point is no error: it is cut off and reported. `Damaged` means that
+    /// what was durable once cannot be walked; then nothing is deleted.
     pub fn open(
         host: &LogHost,
         dir: &Path,
