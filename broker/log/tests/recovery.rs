@@ -369,7 +369,9 @@ proptest! {
         let (log, _) = reopen(&disk, LogConfig::default(), recovering(0));
 
         let whole: usize = Batches::new(written.slice(..cut as usize)).map(|b| b.unwrap().bytes.len()).sum();
-        prop_assert_eq!(read_all(&log.view(), Offset::ZERO), written.slice(..whole));
+        let found = read_all(&log.view(), Offset::ZERO);
+        // The garbage may happen to be what was there.
+        prop_assert!(whole <= found.len() && written.starts_with(&found), "{} of {whole}", found.len());
     }
 
     /// Whatever is in the files, opening neither panics nor serves a batch with a wrong checksum.
