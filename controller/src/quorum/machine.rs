@@ -48,7 +48,7 @@ type Current = Arc<Mutex<Option<(SnapshotMeta, SnapshotFile)>>>;
 pub struct Machine {
     applied: Option<LogId>,
     membership: StoredMembership,
-    driver: mpsc::Sender<Committed>,
+    driver: mpsc::UnboundedSender<Committed>,
     snapshots: Snapshots,
     current: Current,
     /// Bytes of batches applied since the last snapshot, for the policy.
@@ -62,7 +62,7 @@ impl Machine {
     /// The disk's; `InvalidData` if there are snapshots and none can be read.
     pub fn open(
         snapshots: Snapshots,
-        driver: mpsc::Sender<Committed>,
+        driver: mpsc::UnboundedSender<Committed>,
     ) -> io::Result<(Machine, Option<Dump>)> {
         let newest = snapshots.newest()?;
         let (current, dump) = match newest {
@@ -91,10 +91,9 @@ impl Machine {
         self.since_snapshot.clone()
     }
 
-    async fn hand_on(&self, committed: Committed) -> io::Result<()> {
+    fn hand_on(&self, committed: Committed) -> io::Result<()> {
         self.driver
             .send(committed)
-            .await
             .map_err(|_| io::Error::other("the driver has ended"))
     }
 
@@ -121,12 +120,12 @@ impl RaftStateMachine<TypeConfig> for Machine {
         while let Some((entry, responder)) = entries.try_next().await? {
             let term = entry.log_id.leader_id.term;
             match entry.payload {
-                EntryPayload::Blank => self.hand_on(Committed::Blank { term }).await?,
+                EntryPayload::Blank => self.hand_on(Committed::Blank { term })?,
                 EntryPayload::Normal(proposal) => {
                     let size_bytes = proposal.0.len() as u64;
                     self.since_snapshot.fetch_add(size_bytes, Ordering::Relaxed);
                     let bytes = proposal.0;
-                    self.hand_on(Committed::Batch { term, bytes }).await?;
+                    self.hand_on(Committed::Batch { term, bytes })?;
                 }
                 EntryPayload::Membership(membership) => {
                     self.membership = StoredMembership::new(Some(entry.log_id), membership);
@@ -143,7 +142,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
     async fn get_snapshot_builder(&mut self) -> Builder {
         let (tx, captured) = oneshot::channel();
         // A driver that has ended shows when the snapshot is built.
-        let _ = self.hand_on(Committed::Capture(tx)).await;
+        let _ = self.hand_on(Committed::Capture(tx));
         Builder {
             meta: self.meta(),
             captured: Some(captured),
@@ -163,7 +162,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
             Ok((snapshots.adopt(&named, &snapshot.path)?, dump))
         })
         .await?;
-        self.hand_on(Committed::Replaced(dump)).await?;
+        self.hand_on(Committed::Replaced(dump))?;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         *self.current.lock() = Some((meta.clone(), file));

@@ -1,0 +1,163 @@
+//! How a cluster begins, and how a controller that lost its disk comes back.
+//!
+//! No format step: the configured controller with the lowest id founds the cluster, once all configured controllers
+//! have answered that they are pristine. A controller that comes back with another data directory is a new
+//! incarnation: the leader takes the old one out of the membership, lets the new one learn everything, and gives it
+//! its vote back. Must not change the membership while another change is open; must not found twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::time::Duration;
+
+use metadata::uuid::Uuid;
+use millrace_proto::v1;
+use openraft::ChangeMembers;
+use openraft::async_runtime::WatchReceiver;
+
+use super::addressing::{raft_id, wire_id};
+use super::types::Peer;
+use super::{Addressing, Network, Quorum};
+
+const ASK_INTERVAL: Duration = Duration::from_millis(100);
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+const REPAIR_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Whether some configured controller leads a majority that this node is no part of: only then may it set a damaged
+/// store aside and start over.
+pub async fn others_lead(addressing: &Addressing, network: &Network) -> bool {
+    for (id, address) in addressing.voters() {
+        if *id != addressing.me()
+            && let Some(reply) = probe(addressing, network, address).await
+            && reply.leads_live_quorum
+        {
+            return true;
+        }
+    }
+    false
+}
+
+async fn probe(addressing: &Addressing, network: &Network, address: &str) -> Option<v1::ProbeReply> {
+    let mut client = network.probe_client(address)?;
+    let request = v1::ProbeRequest {
+        cluster_id: addressing.cluster_id().unwrap_or_default(),
+        sender: addressing.controller_id().0,
+    };
+    let answered = tokio::time::timeout(ANSWER_TIMEOUT, client.probe(request)).await;
+    Some(answered.ok()?.ok()?.into_inner())
+}
+
+impl Quorum {
+    /// Founds the cluster if that falls to this node; returns when the cluster is founded, by whomever.
+    ///
+    /// # Errors
+    /// The disk's, when the cluster's id cannot be kept.
+    pub async fn found(&self, configured_cluster_id: Option<&str>) -> io::Result<()> {
+        let lowest = self.addressing.voters().keys().next().copied();
+        let mut ticks = tokio::time::interval(ASK_INTERVAL);
+        while self.store.is_pristine() {
+            ticks.tick().await;
+            if lowest != Some(self.addressing.me()) {
+                continue;
+            }
+            let Some(members) = self.all_pristine().await else {
+                continue;
+            };
+            let held = self.addressing.cluster_id();
+            let drawn = || Uuid::from_random_bits(self.draw()).to_string();
+            let cluster_id = held.or(configured_cluster_id.map(str::to_owned)).unwrap_or_else(drawn);
+            self.addressing.take_cluster_id(&cluster_id)?;
+            let voters = members.len();
+            match self.raft.initialize(members).await {
+                Ok(()) => tracing::info!(cluster_id, voters, "cluster founded"),
+                Err(error) => tracing::debug!(%error, "founding was refused"),
+            }
+        }
+        Ok(())
+    }
+
+    fn draw(&self) -> u128 {
+        u128::from(self.entropy.next_u64()) << 64 | u128::from(self.entropy.next_u64())
+    }
+
+    /// The members to found with, if every configured controller is there and new.
+    async fn all_pristine(&self) -> Option<BTreeMap<u64, Peer>> {
+        let mut members = BTreeMap::new();
+        for (id, address) in self.addressing.voters() {
+            let directory = if *id == self.addressing.me() {
+                self.addressing.directory().to_owned()
+            } else {
+                let reply = probe(&self.addressing, &self.network, address).await?;
+                if !reply.pristine || reply.id != wire_id(*id) {
+                    return None;
+                }
+                reply.directory
+            };
+            let address = address.clone();
+            members.insert(*id, Peer { address, directory });
+        }
+        Some(members)
+    }
+
+    /// Takes controllers that came back on another disk into the membership again, for as long as it is polled and
+    /// whenever this node leads.
+    pub async fn keep_membership(&self) {
+        let mut ticks = tokio::time::interval(REPAIR_INTERVAL);
+        loop {
+            ticks.tick().await;
+            for id in self.addressing.take_replaced() {
+                if self.leads_live_quorum(Some(id))
+                    && let Some(peer) = self.new_incarnation(id).await
+                {
+                    self.replace(id, peer).await;
+                }
+            }
+        }
+    }
+
+    async fn new_incarnation(&self, id: u64) -> Option<Peer> {
+        let address = self.addressing.voters().get(&id)?.clone();
+        let reply = probe(&self.addressing, &self.network, &address).await?;
+        let ours = reply.cluster_id.is_empty() || Some(reply.cluster_id) == self.addressing.cluster_id();
+        (reply.pristine && ours && reply.id == wire_id(id)).then_some(Peer {
+            address,
+            directory: reply.directory,
+        })
+    }
+
+    async fn replace(&self, id: u64, peer: Peer) {
+        tracing::info!(controller = id, %peer, "replacing the incarnation of a controller");
+        let only = BTreeSet::from([id]);
+        let is_voter = {
+            let metrics = self.raft.metrics();
+            let seen = metrics.borrow_watched();
+            seen.membership_config.voter_ids().any(|voter| voter == id)
+        };
+        let replaced = async {
+            if is_voter {
+                let removal = ChangeMembers::RemoveVoters(only.clone());
+                self.raft.change_membership(removal, false).await?;
+            }
+            self.raft.add_learner(id, peer, true).await?;
+            let promotion = ChangeMembers::AddVoterIds(only);
+            self.raft.change_membership(promotion, true).await
+        };
+        match replaced.await {
+            Ok(_) => tracing::info!(controller = id, "controller has its vote again"),
+            Err(error) => tracing::warn!(controller = id, %error, "a controller was not taken back"),
+        }
+    }
+
+    /// What this node tells one that asks before it decides how to start.
+    pub(super) fn answer_probe(&self, asked: &v1::ProbeRequest) -> v1::ProbeReply {
+        let held = self.addressing.cluster_id().unwrap_or_default();
+        let same_cluster = asked.cluster_id.is_empty() || asked.cluster_id == held;
+        let asker = raft_id(metadata::ids::ControllerId(asked.sender.max(0)));
+        v1::ProbeReply {
+            cluster_id: held,
+            id: self.addressing.controller_id().0,
+            directory: self.addressing.directory().to_owned(),
+            pristine: self.store.is_pristine(),
+            leads_live_quorum: same_cluster && self.leads_live_quorum(Some(asker)),
+        }
+    }
+}

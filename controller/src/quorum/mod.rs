@@ -1,0 +1,295 @@
+//! The replicated log under the control plane, and the only place that knows the consensus library and the store.
+//!
+//! Reading order: [`log_backend`], [`sled_backend`], [`floor`] and `writer` make changes durable; `store` is the log,
+//! `machine` what is committed, `snapshots` its short form; `network` and `service` are the two ends of the wire
+//! between controllers; `addressing` says who may speak; `founding` starts a cluster and repairs its membership.
+//!
+//! Must not leave: Raft indexes, and any type of the libraries. Must not enter: what a batch means.
+
+mod addressing;
+mod founding;
+pub mod floor;
+pub mod log_backend;
+mod machine;
+pub mod mem_backend;
+mod network;
+mod service;
+pub mod sled_backend;
+mod snapshots;
+mod standing;
+mod store;
+mod types;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use host::{Disk, Entropy};
+use metadata::ids::Term;
+use openraft::async_runtime::WatchReceiver;
+use openraft::impls::ProgressResponder;
+use openraft::{Config, SnapshotPolicy};
+use tokio::sync::mpsc;
+
+pub use addressing::{Addressing, raft_id, wire_id};
+pub use machine::{Capture, Committed};
+pub use service::server;
+pub use snapshots::Dump;
+pub use standing::{Role, Standing, VoterProgress};
+pub use store::{LogStore, Unusable};
+pub use writer::Change;
+
+use machine::Machine;
+use network::Network;
+use snapshots::Snapshots;
+use types::{CommittedLeader, Proposal, TypeConfig};
+
+type Raft = openraft::Raft<TypeConfig, Machine>;
+
+/// Leaders speak this often, so that a follower notices a silence within a few of them.
+const HEARTBEAT: Duration = Duration::from_millis(50);
+/// A batch is refused above this (POLICY_VIOLATION).
+pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Entries kept behind a snapshot, so that a follower that was away for a moment needs none.
+const ENTRIES_KEPT: u64 = 5_000;
+/// Changes to the snapshot policy's counters are looked at this often.
+const POLICY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How the quorum keeps time, and when it takes snapshots.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// Shortest silence after which a follower stands for election.
+    pub election_shortest: Duration,
+    /// Longest one; a leader that heard no majority for this long is not active.
+    pub election_longest: Duration,
+    /// A snapshot is due after this many bytes of batches.
+    pub snapshot_bytes: u64,
+    /// Or this long after the last one, if there is anything new.
+    pub snapshot_age: Option<Duration>,
+}
+
+/// The files of the quorum under a metadata directory.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The store.
+    pub store: PathBuf,
+    /// The floor under it.
+    pub floor: PathBuf,
+    /// Its snapshots.
+    pub snapshots: PathBuf,
+}
+
+impl Layout {
+    /// Names the files below `dir`.
+    #[must_use]
+    pub fn below(dir: &Path) -> Layout {
+        Layout {
+            store: dir.join("raft"),
+            floor: dir.join("floor"),
+            snapshots: dir.join("snapshots"),
+        }
+    }
+}
+
+/// What came of a proposal: nothing when it was committed or may still be, for the apply stream tells.
+pub type Outcome = Box<dyn Future<Output = Result<(), NotProposed>> + Send + Unpin>;
+
+/// A proposal was not taken, or was lost with the lead.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not proposed: {0}")]
+pub struct NotProposed(String);
+
+/// One member of the controller quorum.
+pub struct Quorum {
+    raft: Raft,
+    store: LogStore,
+    addressing: Arc<Addressing>,
+    network: Network,
+    snapshots: Snapshots,
+    since_snapshot: Arc<AtomicU64>,
+    timing: Timing,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl Quorum {
+    /// Opens store and snapshots and starts the member. What is committed goes into `committed`, beginning with what
+    /// follows the returned dump.
+    ///
+    /// # Errors
+    /// [`Unusable`] if the store or the snapshots may not be started on; nothing was changed then.
+    pub async fn start(
+        store: LogStore,
+        disk: Arc<dyn Disk>,
+        snapshots: &Path,
+        addressing: Arc<Addressing>,
+        timing: Timing,
+        entropy: Arc<dyn Entropy>,
+        committed: mpsc::UnboundedSender<Committed>,
+    ) -> Result<(Arc<Quorum>, Option<Dump>), Unusable> {
+        let snapshots = Snapshots::open(disk, snapshots)?;
+        let (machine, dump) = Machine::open(snapshots.clone(), committed)?;
+        if machine.snapshot_end() < store.purged() {
+            return Err(Unusable::Damaged(
+                "the log begins behind the newest snapshot that can be read".into(),
+            ));
+        }
+        let network = Network::new(addressing.clone(), snapshots.clone());
+        let since_snapshot = machine.since_snapshot();
+        let config = Arc::new(config(timing).map_err(io::Error::other)?);
+        let raft = Raft::new(addressing.me(), config, network.clone(), store.clone(), machine)
+            .await
+            .map_err(io::Error::other)?;
+        let quorum = Quorum {
+            raft,
+            store,
+            addressing,
+            network,
+            snapshots,
+            since_snapshot,
+            timing,
+            entropy,
+        };
+        Ok((Arc::new(quorum), dump))
+    }
+
+    /// Proposes one encoded batch on behalf of the leader of `term`. Proposals of one caller are appended in order.
+    /// The outcome tells only of failures: that a batch was committed shows in the apply stream.
+    pub async fn propose(&self, term: Term, batch: Bytes) -> Outcome {
+        let (responder, complete) = ProgressResponder::complete_only();
+        let written = self
+            .raft
+            .write(Proposal(batch))
+            .with_leader(CommittedLeader::new(term.0))
+            .responder(responder)
+            .await;
+        Box::new(Box::pin(async move {
+            written.map_err(|fatal| NotProposed(fatal.to_string()))?;
+            match complete.await {
+                Ok(Ok(_)) => Ok(()),
+                Ok(Err(refused)) => Err(NotProposed(refused.to_string())),
+                Err(_) => Err(NotProposed("the consensus core has ended".into())),
+            }
+        }))
+    }
+
+    /// Resolves when the consensus core has died, with its last words. The process must end then.
+    pub async fn died(&self) -> String {
+        let mut metrics = self.raft.metrics();
+        loop {
+            if let Err(fatal) = &metrics.borrow_watched().running_state {
+                return fatal.to_string();
+            }
+            if metrics.changed().await.is_err() {
+                return "the consensus core has ended".into();
+            }
+        }
+    }
+
+    /// Hands the lead to the follower that is furthest, once it has everything; returns when another leads or the
+    /// time is over. Does nothing on a node that does not lead or is alone.
+    pub async fn hand_over(&self, within: Duration) {
+        let handed = tokio::time::timeout(within, async {
+            let target = self.furthest_follower().await?;
+            self.raft.trigger().transfer_leader(target).await.ok()?;
+            let mut metrics = self.raft.metrics();
+            while {
+                let leader = metrics.borrow_watched().current_leader;
+                leader.is_none() || leader == Some(self.addressing.me())
+            } {
+                metrics.changed().await.ok()?;
+            }
+            Some(target)
+        })
+        .await;
+        match handed {
+            Ok(Some(controller)) => tracing::info!(controller, "lead handed over"),
+            Ok(None) => {}
+            Err(_) => tracing::warn!("nobody took the lead over in time"),
+        }
+    }
+
+    /// The follower that has the whole log, as soon as there is one.
+    async fn furthest_follower(&self) -> Option<u64> {
+        let mut metrics = self.raft.metrics();
+        loop {
+            {
+                let seen = metrics.borrow_watched();
+                let progress = seen.replication.as_ref()?;
+                let voters = seen.membership_config.voter_ids().collect::<Vec<_>>();
+                let furthest = progress
+                    .iter()
+                    .filter(|(id, _)| **id != self.addressing.me() && voters.contains(id))
+                    .max_by_key(|(_, matched)| **matched)?;
+                if furthest.1.map(|matched| matched.index) == seen.last_log_index {
+                    return Some(*furthest.0);
+                }
+            }
+            metrics.changed().await.ok()?;
+        }
+    }
+
+    /// Takes snapshots when they are due, for as long as it is polled.
+    pub async fn keep_snapshots(&self) {
+        let mut ticks = tokio::time::interval(POLICY_INTERVAL);
+        let mut age = Duration::ZERO;
+        loop {
+            ticks.tick().await;
+            age += POLICY_INTERVAL;
+            let bytes = self.since_snapshot.load(Ordering::Relaxed);
+            let old = self.timing.snapshot_age.is_some_and(|max| max <= age);
+            if self.timing.snapshot_bytes <= bytes || (old && 0 < bytes) {
+                age = Duration::ZERO;
+                if self.raft.trigger().snapshot().await.is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Takes a snapshot now, whatever the policy says.
+    pub async fn take_snapshot(&self) {
+        // A core that has ended is told about by `died`.
+        let _ = self.raft.trigger().snapshot().await;
+    }
+
+    /// Stops taking part, and waits until the store is closed as far as this handle keeps it open.
+    pub async fn stop(&self) {
+        if let Err(error) = self.raft.shutdown().await {
+            tracing::warn!(%error, "the consensus core did not end in order");
+        }
+    }
+
+    /// Who this node is and where the others are.
+    pub fn addressing(&self) -> &Arc<Addressing> {
+        &self.addressing
+    }
+}
+
+fn config(timing: Timing) -> Result<Config, openraft::ConfigError> {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Config {
+        cluster_name: "millrace".into(),
+        election_timeout_min: millis(timing.election_shortest),
+        election_timeout_max: millis(timing.election_longest),
+        heartbeat_interval: millis(HEARTBEAT.min(timing.election_shortest / 3)),
+        install_snapshot_timeout: 120_000,
+        snapshot_policy: SnapshotPolicy::Never,
+        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
+        purge_batch_size: 1_000,
+        replication_lag_threshold: 100,
+        enable_pre_vote: Some(true),
+        // A restarted leader must be elected anew: its state machine is rebuilt first.
+        enable_leader_restore: Some(false),
+        allow_log_reversion: Some(false),
+        backoff: "20ms 40ms 80ms ..250ms".into(),
+        ..Config::default()
+    }
+    .validate()
+}
