@@ -3,6 +3,8 @@
 //!
 //! Protobuf types stop at the services that speak them. Never here: decisions, Kafka's wire protocol.
 
+pub mod convert;
+
 /// Generated from `proto/*.proto`; the comments there are the documentation.
 #[allow(missing_docs, clippy::all, reason = "generated code")]
 pub mod v1 {

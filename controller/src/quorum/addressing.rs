@@ -9,6 +9,7 @@ use std::io;
 use metadata::ids::ControllerId;
 use millrace_proto::v1;
 use parking_lot::Mutex;
+use tokio::sync::watch;
 
 /// Called when the cluster's id becomes known, before anything is done in its name. It makes the id durable.
 pub type Adopt = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
@@ -18,7 +19,8 @@ pub struct Addressing {
     me: ControllerId,
     directory: String,
     voters: BTreeMap<u64, String>,
-    cluster_id: Mutex<Option<String>>,
+    cluster_id: watch::Sender<Option<String>>,
+    taking: Mutex<()>,
     adopt: Adopt,
     /// Peers that refused a message because another incarnation lives there now.
     replaced: Mutex<BTreeSet<u64>>,
@@ -37,7 +39,8 @@ impl Addressing {
             me,
             directory,
             voters,
-            cluster_id: Mutex::new(cluster_id),
+            cluster_id: watch::Sender::new(cluster_id),
+            taking: Mutex::new(()),
             adopt,
             replaced: Mutex::new(BTreeSet::new()),
         }
@@ -65,7 +68,20 @@ impl Addressing {
 
     /// The cluster's id, once known.
     pub fn cluster_id(&self) -> Option<String> {
-        self.cluster_id.lock().clone()
+        self.cluster_id.borrow().clone()
+    }
+
+    /// The cluster's id, as soon as it is known.
+    pub async fn known_cluster_id(&self) -> String {
+        let mut known = self.cluster_id.subscribe();
+        loop {
+            if let Some(id) = known.borrow_and_update().clone() {
+                return id;
+            }
+            if known.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Takes on a cluster id, durably; one that differs from the one held is an error.
@@ -73,7 +89,8 @@ impl Addressing {
     /// # Errors
     /// `InvalidInput` if another id is held; the disk's otherwise.
     pub fn take_cluster_id(&self, given: &str) -> io::Result<()> {
-        let mut held = self.cluster_id.lock();
+        let _one_at_a_time = self.taking.lock();
+        let held = self.cluster_id();
         match held.as_deref() {
             Some(held) if held == given => Ok(()),
             Some(held) => Err(io::Error::new(
@@ -82,7 +99,7 @@ impl Addressing {
             )),
             None => {
                 (self.adopt)(given)?;
-                *held = Some(given.to_owned());
+                self.cluster_id.send_replace(Some(given.to_owned()));
                 Ok(())
             }
         }
@@ -122,7 +139,11 @@ impl Addressing {
     /// Notes what a peer said when it refused a message.
     pub fn note_refusal(&self, target: u64, why: &str) {
         if why.starts_with(ANOTHER_INCARNATION) && self.replaced.lock().insert(target) {
-            tracing::warn!(controller = target, why, "a controller came back with another data directory");
+            tracing::warn!(
+                controller = target,
+                why,
+                "a controller came back with another data directory"
+            );
         }
     }
 

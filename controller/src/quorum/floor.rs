@@ -145,8 +145,14 @@ mod tests {
         for torn in 0..2_u64 {
             let dir = tempfile::tempdir().unwrap();
             let path = dir.path().join("floor");
-            let older = Floor { vote: Some(Vote::new(3, 1)), index: Some(7) };
-            let newer = Floor { vote: Some(Vote::new_committed(4, 2)), index: Some(9) };
+            let older = Floor {
+                vote: Some(Vote::new(3, 1)),
+                index: Some(7),
+            };
+            let newer = Floor {
+                vote: Some(Vote::new_committed(4, 2)),
+                index: Some(9),
+            };
             let mut file = FloorFile::open(&OsDisk, &path).unwrap();
             file.set(older.clone()).unwrap();
             file.set(newer.clone()).unwrap();
@@ -168,6 +174,9 @@ mod tests {
         file.file.write_at(&[0xFF; 20], 0).unwrap();
         file.file.write_at(&[0xFF; 20], SLOT_STRIDE_BYTES).unwrap();
 
-        assert_eq!(FloorFile::open(&OsDisk, &path).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        assert_eq!(
+            FloorFile::open(&OsDisk, &path).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
     }
 }

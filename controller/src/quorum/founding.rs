@@ -11,12 +11,14 @@ use std::time::Duration;
 
 use metadata::uuid::Uuid;
 use millrace_proto::v1;
+use millrace_proto::v1::quorum_client::QuorumClient;
 use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
+use tonic::transport::Endpoint;
 
 use super::addressing::{raft_id, wire_id};
 use super::types::Peer;
-use super::{Addressing, Network, Quorum};
+use super::{Addressing, Quorum};
 
 const ASK_INTERVAL: Duration = Duration::from_millis(100);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
@@ -24,10 +26,10 @@ const REPAIR_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Whether some configured controller leads a majority that this node is no part of: only then may it set a damaged
 /// store aside and start over.
-pub async fn others_lead(addressing: &Addressing, network: &Network) -> bool {
+pub async fn others_lead(addressing: &Addressing) -> bool {
     for (id, address) in addressing.voters() {
         if *id != addressing.me()
-            && let Some(reply) = probe(addressing, network, address).await
+            && let Some(reply) = probe(addressing, address).await
             && reply.leads_live_quorum
         {
             return true;
@@ -36,8 +38,10 @@ pub async fn others_lead(addressing: &Addressing, network: &Network) -> bool {
     false
 }
 
-async fn probe(addressing: &Addressing, network: &Network, address: &str) -> Option<v1::ProbeReply> {
-    let mut client = network.probe_client(address)?;
+async fn probe(addressing: &Addressing, address: &str) -> Option<v1::ProbeReply> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
+    let channel = endpoint.connect_timeout(ANSWER_TIMEOUT).connect_lazy();
+    let mut client = QuorumClient::new(channel);
     let request = v1::ProbeRequest {
         cluster_id: addressing.cluster_id().unwrap_or_default(),
         sender: addressing.controller_id().0,
@@ -51,7 +55,7 @@ impl Quorum {
     ///
     /// # Errors
     /// The disk's, when the cluster's id cannot be kept.
-    pub async fn found(&self, configured_cluster_id: Option<&str>) -> io::Result<()> {
+    pub async fn found(&self) -> io::Result<()> {
         let lowest = self.addressing.voters().keys().next().copied();
         let mut ticks = tokio::time::interval(ASK_INTERVAL);
         while self.store.is_pristine() {
@@ -64,7 +68,7 @@ impl Quorum {
             };
             let held = self.addressing.cluster_id();
             let drawn = || Uuid::from_random_bits(self.draw()).to_string();
-            let cluster_id = held.or(configured_cluster_id.map(str::to_owned)).unwrap_or_else(drawn);
+            let cluster_id = held.unwrap_or_else(drawn);
             self.addressing.take_cluster_id(&cluster_id)?;
             let voters = members.len();
             match self.raft.initialize(members).await {
@@ -86,7 +90,7 @@ impl Quorum {
             let directory = if *id == self.addressing.me() {
                 self.addressing.directory().to_owned()
             } else {
-                let reply = probe(&self.addressing, &self.network, address).await?;
+                let reply = probe(&self.addressing, address).await?;
                 if !reply.pristine || reply.id != wire_id(*id) {
                     return None;
                 }
@@ -116,7 +120,7 @@ impl Quorum {
 
     async fn new_incarnation(&self, id: u64) -> Option<Peer> {
         let address = self.addressing.voters().get(&id)?.clone();
-        let reply = probe(&self.addressing, &self.network, &address).await?;
+        let reply = probe(&self.addressing, &address).await?;
         let ours = reply.cluster_id.is_empty() || Some(reply.cluster_id) == self.addressing.cluster_id();
         (reply.pristine && ours && reply.id == wire_id(id)).then_some(Peer {
             address,

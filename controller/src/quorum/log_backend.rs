@@ -49,7 +49,10 @@ pub struct Loaded {
 impl Loaded {
     /// One small value.
     pub fn meta(&self, key: MetaKey) -> Option<&Bytes> {
-        self.meta.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+        self.meta
+            .iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, value)| value)
     }
 }
 

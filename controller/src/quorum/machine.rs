@@ -18,22 +18,23 @@ use super::snapshots::{Dump, SnapshotFile, Snapshots};
 use super::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// What the quorum committed, in order.
-#[derive(Debug)]
 pub enum Committed {
-    /// A leader's first entry: everything in the log when it took the lead is applied by now.
-    Blank {
-        /// Of the leader.
+    /// One entry of the log.
+    Entry {
+        /// Its position.
+        index: u64,
+        /// Its term.
         term: u64,
-    },
-    /// One encoded metadata batch.
-    Batch {
-        /// The term of its entry.
-        term: u64,
-        /// As proposed.
-        bytes: Bytes,
+        /// The encoded batch in it; `None` for a leader's first entry and for changes of the membership.
+        batch: Option<Bytes>,
     },
     /// Everything so far is replaced: the leader's log no longer reached back far enough.
-    Replaced(Dump),
+    Replaced {
+        /// The last position that it contains.
+        index: u64,
+        /// The new state.
+        dump: Dump,
+    },
     /// Asks for the state at exactly this point.
     Capture(oneshot::Sender<Capture>),
 }
@@ -83,7 +84,10 @@ impl Machine {
 
     /// What the newest snapshot stands for.
     pub fn snapshot_end(&self) -> Option<LogId> {
-        self.current.lock().as_ref().and_then(|(meta, _)| meta.last_log_id)
+        self.current
+            .lock()
+            .as_ref()
+            .and_then(|(meta, _)| meta.last_log_id)
     }
 
     /// Counts bytes of batches applied since the last snapshot.
@@ -118,19 +122,23 @@ impl RaftStateMachine<TypeConfig> for Machine {
         Strm: Stream<Item = Result<EntryResponder<TypeConfig>, io::Error>> + Unpin + OptionalSend,
     {
         while let Some((entry, responder)) = entries.try_next().await? {
-            let term = entry.log_id.leader_id.term;
-            match entry.payload {
-                EntryPayload::Blank => self.hand_on(Committed::Blank { term })?,
+            let batch = match entry.payload {
+                EntryPayload::Blank => None,
                 EntryPayload::Normal(proposal) => {
                     let size_bytes = proposal.0.len() as u64;
                     self.since_snapshot.fetch_add(size_bytes, Ordering::Relaxed);
-                    let bytes = proposal.0;
-                    self.hand_on(Committed::Batch { term, bytes })?;
+                    Some(proposal.0)
                 }
                 EntryPayload::Membership(membership) => {
                     self.membership = StoredMembership::new(Some(entry.log_id), membership);
+                    None
                 }
-            }
+            };
+            self.hand_on(Committed::Entry {
+                index: entry.log_id.index,
+                term: entry.log_id.leader_id.term,
+                batch,
+            })?;
             self.applied = Some(entry.log_id);
             if let Some(responder) = responder {
                 responder.send(());
@@ -152,17 +160,24 @@ impl RaftStateMachine<TypeConfig> for Machine {
         }
     }
 
-    async fn install_snapshot(&mut self, meta: &SnapshotMeta, snapshot: SnapshotFile) -> Result<(), io::Error> {
+    async fn install_snapshot(
+        &mut self,
+        meta: &SnapshotMeta,
+        snapshot: SnapshotFile,
+    ) -> Result<(), io::Error> {
         let (snapshots, named) = (self.snapshots.clone(), meta.clone());
         let (file, dump) = blocking(move || {
             let (found, dump) = snapshots.read(&snapshot.path)?;
             if found.last_log_id != named.last_log_id {
-                return Err(super::types::damaged("the snapshot received is not the one announced"));
+                return Err(super::types::damaged(
+                    "the snapshot received is not the one announced",
+                ));
             }
             Ok((snapshots.adopt(&named, &snapshot.path)?, dump))
         })
         .await?;
-        self.hand_on(Committed::Replaced(dump))?;
+        let index = meta.last_log_id.map_or(0, |id| id.index);
+        self.hand_on(Committed::Replaced { index, dump })?;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         *self.current.lock() = Some((meta.clone(), file));
@@ -197,7 +212,10 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let snapshot = blocking(move || snapshots.write(&meta, &capture())).await?;
         let mut current = self.current.lock();
         // A snapshot installed meanwhile may stand for more.
-        if current.as_ref().is_none_or(|(held, _)| held.last_log_id < self.meta.last_log_id) {
+        if current
+            .as_ref()
+            .is_none_or(|(held, _)| held.last_log_id < self.meta.last_log_id)
+        {
             *current = Some((self.meta.clone(), snapshot.clone()));
         }
         let meta = self.meta.clone();

@@ -7,8 +7,8 @@
 //! Must not leave: Raft indexes, and any type of the libraries. Must not enter: what a batch means.
 
 mod addressing;
-mod founding;
 pub mod floor;
+mod founding;
 pub mod log_backend;
 mod machine;
 pub mod mem_backend;
@@ -20,9 +20,6 @@ mod standing;
 mod store;
 mod types;
 mod writer;
-
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +35,8 @@ use openraft::impls::ProgressResponder;
 use openraft::{Config, SnapshotPolicy};
 use tokio::sync::mpsc;
 
-pub use addressing::{Addressing, raft_id, wire_id};
+pub use addressing::{Addressing, Adopt, raft_id, wire_id};
+pub use founding::others_lead;
 pub use machine::{Capture, Committed};
 pub use service::server;
 pub use snapshots::Dump;
@@ -98,6 +96,18 @@ impl Layout {
     }
 }
 
+/// Opens the log on sled.
+///
+/// # Errors
+/// [`Unusable`] when it may not be started on; nothing was changed then.
+pub fn open_log(disk: &dyn Disk, layout: &Layout) -> Result<LogStore, Unusable> {
+    if let Some(dir) = layout.store.parent() {
+        disk.create_dir_all(dir)?;
+    }
+    let backend = sled_backend::SledBackend::open(disk, &layout.store)?;
+    LogStore::open(backend, disk, &layout.floor)
+}
+
 /// What came of a proposal: nothing when it was committed or may still be, for the apply stream tells.
 pub type Outcome = Box<dyn Future<Output = Result<(), NotProposed>> + Send + Unpin>;
 
@@ -111,7 +121,6 @@ pub struct Quorum {
     raft: Raft,
     store: LogStore,
     addressing: Arc<Addressing>,
-    network: Network,
     snapshots: Snapshots,
     since_snapshot: Arc<AtomicU64>,
     timing: Timing,
@@ -143,14 +152,13 @@ impl Quorum {
         let network = Network::new(addressing.clone(), snapshots.clone());
         let since_snapshot = machine.since_snapshot();
         let config = Arc::new(config(timing).map_err(io::Error::other)?);
-        let raft = Raft::new(addressing.me(), config, network.clone(), store.clone(), machine)
+        let raft = Raft::new(addressing.me(), config, network, store.clone(), machine)
             .await
             .map_err(io::Error::other)?;
         let quorum = Quorum {
             raft,
             store,
             addressing,
-            network,
             snapshots,
             since_snapshot,
             timing,

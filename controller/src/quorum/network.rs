@@ -11,13 +11,13 @@ use std::time::Duration;
 
 use millrace_proto::v1::quorum_client::QuorumClient;
 use millrace_proto::v1::{Addressed, Answer, SnapshotChunk};
+use openraft::OptionalSend;
 use openraft::errors::{NetworkError, RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetworkFactory, RaftNetworkV2};
 use openraft::raft::{
     AppendEntriesRequest, AppendEntriesResponse, SnapshotResponse, TransferLeaderRequest,
     TransferLeaderResponse, VoteRequest, VoteResponse,
 };
-use openraft::OptionalSend;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -67,11 +67,6 @@ impl Network {
             snapshots,
             channels: Arc::default(),
         }
-    }
-
-    /// A client for questions outside the consensus protocol.
-    pub fn probe_client(&self, address: &str) -> Option<QuorumClient<Channel>> {
-        self.channel(Purpose::Heartbeat, address).map(client)
     }
 
     fn connection(&self, target: u64, peer: &Peer, purpose: Purpose) -> Connection {
@@ -205,9 +200,7 @@ impl Connection {
     ) -> Result<SnapshotResponse<TypeConfig>, Failure> {
         let mut description = encode_vote(&vote).to_vec();
         description.extend_from_slice(&encode_snapshot_meta(&snapshot.meta));
-        let description = self
-            .addressing
-            .address(self.target, &self.directory, description);
+        let description = self.addressing.address(self.target, &self.directory, description);
         let (pieces, outbound) = mpsc::channel(4);
         let mut client = self.client()?;
         let first = SnapshotChunk {

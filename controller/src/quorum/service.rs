@@ -44,7 +44,11 @@ pub struct Peers {
 }
 
 /// A message for this node, or the answer that says why it is not.
-fn accept<T: DeserializeOwned>(quorum: &Quorum, message: &v1::Addressed, skip: usize) -> Result<T, v1::Answer> {
+fn accept<T: DeserializeOwned>(
+    quorum: &Quorum,
+    message: &v1::Addressed,
+    skip: usize,
+) -> Result<T, v1::Answer> {
     accept_bytes(quorum, message)?;
     let payload = message.payload.get(skip..).unwrap_or_default();
     postcard::from_bytes(payload).map_err(|error| misdirected(&format!("not understood: {error}")))
@@ -186,7 +190,9 @@ impl Peers {
         while let Some(chunk) = chunks.message().await? {
             let (file, bytes, begin) = (file.clone(), chunk.bytes, at);
             at += bytes.len() as u64;
-            blocking(move || file.write_at(&bytes, begin)).await.map_err(failed)?;
+            blocking(move || file.write_at(&bytes, begin))
+                .await
+                .map_err(failed)?;
         }
         blocking(move || file.sync_data()).await.map_err(failed)?;
         Ok(SnapshotFile { path })

@@ -20,9 +20,7 @@ use std::sync::Arc;
 use bytes::{BufMut, Bytes, BytesMut};
 use host::{Disk, File, OpenHow};
 
-use super::log_backend::{
-    Batch, COMMITTED, Loaded, LogBackend, MetaKey, PURGED, VOTE, assert_dense,
-};
+use super::log_backend::{Batch, COMMITTED, Loaded, LogBackend, MetaKey, PURGED, VOTE, assert_dense};
 use super::types::damaged;
 
 const VALUE_BYTES_MAX: usize = 16 * 1024;
@@ -93,7 +91,10 @@ impl SledBackend {
         for (first, chunk) in self.chunks.split_off(&from) {
             remove_chunk(out, first, chunk);
         }
-        let straddling = self.chunks.last_key_value().map(|(first, chunk)| (*first, *chunk));
+        let straddling = self
+            .chunks
+            .last_key_value()
+            .map(|(first, chunk)| (*first, *chunk));
         if let Some((first, chunk)) = straddling
             && from <= chunk.last
         {
@@ -169,7 +170,9 @@ impl LogBackend for SledBackend {
                     chunk.0 += 1;
                     chunk.1.put_slice(&value);
                 }
-                Some((&META, name)) => loaded.meta.push((meta_key(name)?, Bytes::copy_from_slice(&value))),
+                Some((&META, name)) => loaded
+                    .meta
+                    .push((meta_key(name)?, Bytes::copy_from_slice(&value))),
                 _ => return Err(damaged("a key of unknown kind")),
             }
         }
@@ -259,7 +262,11 @@ fn frames(chunk: &Bytes, first: u64) -> io::Result<Vec<(u64, Bytes)>> {
     let mut index = first;
     let mut at = 0;
     while at < chunk.len() {
-        let word = |at: usize| chunk.get(at..at + 4).and_then(|bytes| bytes.first_chunk::<4>().copied());
+        let word = |at: usize| {
+            chunk
+                .get(at..at + 4)
+                .and_then(|bytes| bytes.first_chunk::<4>().copied())
+        };
         let (Some(length), Some(crc)) = (word(at), word(at + 4)) else {
             return Err(damaged(&format!("entry {index} has no whole header")));
         };

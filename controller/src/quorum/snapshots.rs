@@ -204,7 +204,9 @@ fn read(disk: &dyn Disk, path: &Path) -> io::Result<(SnapshotMeta, Dump)> {
     let position = frame(file.as_ref(), &mut at)?;
     let word = |from: usize| {
         let bytes = position.get(from..).and_then(|rest| rest.first_chunk::<8>());
-        bytes.copied().ok_or_else(|| damaged("a snapshot without its position"))
+        bytes
+            .copied()
+            .ok_or_else(|| damaged("a snapshot without its position"))
     };
     let next_offset = i64::from_be_bytes(word(0)?);
     let last_term = u64::from_be_bytes(word(8)?);
@@ -280,7 +282,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         for index in [5, 9, 100] {
             let marker = u8::try_from(index).unwrap();
-            snapshots(dir.path()).write(&meta(2, index), &dump(marker)).unwrap();
+            snapshots(dir.path())
+                .write(&meta(2, index), &dump(marker))
+                .unwrap();
         }
 
         let (found, _, held) = snapshots(dir.path()).newest().unwrap().unwrap();

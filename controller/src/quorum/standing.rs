@@ -2,6 +2,8 @@
 //!
 //! Facts only, read from the consensus library's metrics. Must not decide who is active: the driver does.
 
+use std::time::Duration;
+
 use metadata::ids::{ControllerId, Term};
 use openraft::ServerState;
 use openraft::async_runtime::{Instant, WatchReceiver};
@@ -47,8 +49,11 @@ pub struct Standing {
     pub term: Term,
     /// Leader of the term, with its configured or known address.
     pub leader: Option<(ControllerId, String)>,
-    /// This node leads, and a majority answered within the longest election timeout.
-    pub lease_valid: bool,
+    /// The last position in this node's log.
+    pub log_end: u64,
+    /// How long ago the last message was sent that a majority acknowledged to this leader; a sole voter acknowledges
+    /// itself all the time.
+    pub acknowledged_ago: Option<Duration>,
 }
 
 impl Standing {
@@ -101,8 +106,11 @@ impl Quorum {
         Standing {
             role,
             term: Term(seen.current_term),
-            leader: seen.current_leader.map(|id| (ControllerId(wire_id(id)), self.address_of(&seen, id))),
-            lease_valid: led_by_me && self.majority_answers(&seen, None),
+            leader: seen
+                .current_leader
+                .map(|id| (ControllerId(wire_id(id)), self.address_of(&seen, id))),
+            log_end: seen.last_log_index.unwrap_or_default(),
+            acknowledged_ago: led_by_me.then(|| self.acknowledged_ago(&seen)).flatten(),
         }
     }
 
@@ -118,6 +126,14 @@ impl Quorum {
         let metrics = self.raft.metrics();
         let seen = metrics.borrow_watched();
         seen.state == ServerState::Leader && seen.vote.committed && self.majority_answers(&seen, without)
+    }
+
+    fn acknowledged_ago(&self, seen: &Metrics) -> Option<Duration> {
+        let mut voters = seen.membership_config.voter_ids();
+        if voters.next() == Some(self.addressing.me()) && voters.next().is_none() {
+            return Some(Duration::ZERO);
+        }
+        seen.last_quorum_acked.as_ref().map(|sent| sent.elapsed())
     }
 
     fn majority_answers(&self, seen: &Metrics, without: Option<u64>) -> bool {
@@ -166,7 +182,10 @@ impl Quorum {
             .map(|id| VoterProgress {
                 id: ControllerId(wire_id(id)),
                 address: self.address_of(&seen, id),
-                directory: membership.get_node(&id).map(|peer| peer.directory.clone()).unwrap_or_default(),
+                directory: membership
+                    .get_node(&id)
+                    .map(|peer| peer.directory.clone())
+                    .unwrap_or_default(),
                 caught_up: caught_up(id),
             })
             .collect()

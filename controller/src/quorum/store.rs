@@ -199,7 +199,11 @@ impl RaftLogReader<TypeConfig> for LogStore {
             return Ok(Vec::new());
         }
         let state = self.state.read();
-        Ok(state.entries.range(range).map(|(_, entry)| entry.clone()).collect())
+        Ok(state
+            .entries
+            .range(range)
+            .map(|(_, entry)| entry.clone())
+            .collect())
     }
 
     async fn read_vote(&mut self) -> Result<Option<Vote>, io::Error> {
@@ -269,8 +273,10 @@ impl RaftLogStorage<TypeConfig> for LogStore {
                 state.entries.insert(entry.log_id.index, entry);
             }
         }
-        self.writer
-            .write(Change::Append(encoded), Box::new(|result| callback.io_completed(result)));
+        self.writer.write(
+            Change::Append(encoded),
+            Box::new(|result| callback.io_completed(result)),
+        );
         Ok(())
     }
 

@@ -30,7 +30,7 @@ pub type Vote = openraft::alias::VoteOf<TypeConfig>;
 pub type Entry = openraft::alias::EntryOf<TypeConfig>;
 pub type StoredMembership = openraft::alias::StoredMembershipOf<TypeConfig>;
 pub type SnapshotMeta = openraft::alias::SnapshotMetaOf<TypeConfig>;
-pub type CommittedLeader = leader_id_std::CommittedLeaderId<u64>;
+pub type CommittedLeader = openraft::alias::CommittedLeaderIdOf<TypeConfig>;
 
 /// One encoded metadata batch, opaque to the quorum.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -167,7 +167,6 @@ pub fn decode_log_id(bytes: &Bytes) -> io::Result<LogId> {
     let mut at = Cursor { bytes, at: 0 };
     Ok(LogId::new(CommittedLeader::new(at.u64()?), at.u64()?))
 }
-
 
 /// An error for bytes that cannot have been written by us.
 pub fn damaged(what: &str) -> io::Error {

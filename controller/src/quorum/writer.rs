@@ -168,7 +168,7 @@ impl<B: LogBackend> Commits<B> {
         let batch = std::mem::take(&mut self.batch);
         let vote = self.vote.take();
         #[cfg(feature = "mutants")]
-        if crate::mutants::planted("commit_before_sync") {
+        if crate::mutants::commit_before_sync() {
             self.waiting.drain(..).for_each(|done| done(Ok(())));
         }
         let result = match &self.failed {

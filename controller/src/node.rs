@@ -1,0 +1,383 @@
+//! A controller from its settings to its last word: opens what it needs, starts its tasks, and stops in order.
+//!
+//! Nothing is changed on disk before everything that can be refused was looked at. Must not read a configuration
+//! file: that is `main`'s.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use controller_core::driver::Driver;
+use host::{Clock, Disk, Entropy};
+use metadata::config::{ControllerSettings, Endpoint, NodeConfig};
+use metadata::image::Image;
+use parking_lot::Mutex;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+use tonic::transport::Server;
+use tonic::transport::server::TcpIncoming;
+
+use crate::directory::{Directory, Unfit};
+use crate::driver::{Outlets, Shell, image_of};
+use crate::inbox::{Inbox, Input};
+use crate::published::Published;
+use crate::quorum::{self, Addressing, Committed, Dump, Layout, LogStore, Quorum, Unusable};
+use crate::services::{self, Desk};
+use crate::settings;
+
+/// The metadata log's folder, under Kafka's name for its only partition.
+const LOG_DIR: &str = "__cluster_metadata-0";
+/// How long a leader that stops waits for another to take over.
+const HAND_OVER_TIME: Duration = Duration::from_millis(250);
+/// How long open calls may take to end once the lead is handed over.
+const FAREWELL_TIME: Duration = Duration::from_millis(50);
+
+/// Why a controller does not start. The display is one line.
+#[derive(Debug)]
+pub enum StartError {
+    /// A listener that may not be opened.
+    Exposed(String),
+    /// A listener that cannot be opened.
+    Listen(String, io::Error),
+    /// The metadata directory is not this node's.
+    Unfit(Unfit),
+    /// The metadata log may not be started on.
+    Unusable(PathBuf, Unusable),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exposed(listener) => write!(
+                f,
+                "listeners={listener}: only loopback addresses are allowed, for controllers trust each other and \
+                 mutual TLS is not served yet"
+            ),
+            Self::Listen(listener, fault) => write!(f, "listeners={listener}: {fault}"),
+            Self::Unfit(unfit) => unfit.fmt(f),
+            Self::Unusable(dir, why @ Unusable::Damaged(_)) => write!(
+                f,
+                "{}: the metadata log is {why}; no other controllers lead a live quorum, so it is not set aside by \
+                 itself. Nothing was changed. Start the other controllers first; if they are lost for good, move \
+                 this folder away by hand and accept what it no longer holds",
+                dir.display()
+            ),
+            Self::Unusable(dir, why) => write!(f, "{}: the metadata log {why}", dir.display()),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<Unfit> for StartError {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit)
+    }
+}
+
+/// The machine that a controller runs on.
+#[derive(Clone)]
+pub struct Machine {
+    /// Its disk.
+    pub disk: Arc<dyn Disk>,
+    /// Its clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Its randomness.
+    pub entropy: Arc<dyn Entropy>,
+}
+
+/// A controller that runs.
+pub struct Node {
+    quorum: Arc<Quorum>,
+    inbox: Inbox,
+    addresses: Vec<SocketAddr>,
+    stopping: watch::Sender<bool>,
+    servers: Vec<JoinHandle<()>>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Node {
+    /// Starts a controller; it serves when this returns.
+    ///
+    /// # Errors
+    /// [`StartError`].
+    pub async fn start(
+        settings: &ControllerSettings,
+        config: Arc<NodeConfig>,
+        machine: Machine,
+    ) -> Result<Node, StartError> {
+        let listeners = bind(&settings.listeners).await?;
+        let configured = settings.cluster_id.as_deref();
+        let mut directory = Directory::open(
+            machine.disk.clone(),
+            &settings.metadata_dir,
+            settings.node_id,
+            configured,
+            machine.entropy.as_ref(),
+        )?;
+        if let (None, Some(configured)) = (directory.cluster_id(), configured) {
+            let joined = directory.join(configured);
+            joined.map_err(|fault| failed_in(&settings.metadata_dir, fault))?;
+        }
+        let log_dir = settings.metadata_dir.join(LOG_DIR);
+        let layout = Layout::below(&log_dir);
+        let (store, addressing) = open_store(settings, &machine, directory, &log_dir).await?;
+        let (committed, apply_stream) = mpsc::unbounded_channel();
+        let (quorum, dump) = Quorum::start(
+            store,
+            machine.disk.clone(),
+            &layout.snapshots,
+            addressing,
+            settings::timing(settings),
+            machine.entropy.clone(),
+            committed,
+        )
+        .await
+        .map_err(|why| StartError::Unusable(log_dir.clone(), why))?;
+        let image = starting_image(dump).map_err(|why| StartError::Unusable(log_dir, why))?;
+        Ok(Parts {
+            settings,
+            config,
+            machine,
+            quorum,
+            image,
+        }
+        .run(listeners, apply_stream))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Resolves when the consensus core has died, with its last words.
+    pub async fn died(&self) -> String {
+        self.quorum.died().await
+    }
+
+    /// Stops in order: takes no more commands, hands the lead over if it has it, and leaves.
+    pub async fn stop(self) {
+        self.inbox.close();
+        self.quorum.hand_over(HAND_OVER_TIME).await;
+        self.stopping.send_replace(true);
+        let farewell = futures::future::join_all(self.servers);
+        if tokio::time::timeout(FAREWELL_TIME, farewell).await.is_err() {
+            tracing::debug!("calls were cut off");
+        }
+        self.tasks.iter().for_each(JoinHandle::abort);
+        self.quorum.stop().await;
+    }
+}
+
+fn failed_in(dir: &Path, fault: io::Error) -> StartError {
+    StartError::Unfit(Unfit::Fault {
+        dir: dir.to_owned(),
+        fault,
+    })
+}
+
+fn starting_image(dump: Option<Dump>) -> Result<Image, Unusable> {
+    match dump {
+        None => Ok(Image::default()),
+        Some(dump) => image_of(dump).map_err(Unusable::Damaged),
+    }
+}
+
+/// Binds every listener, none of which may be reachable from elsewhere.
+async fn bind(listeners: &[Endpoint]) -> Result<Vec<TcpListener>, StartError> {
+    let mut bound = Vec::new();
+    for listener in listeners {
+        let host = listener.host.as_deref().unwrap_or("0.0.0.0");
+        let shown = format!("{}://{host}:{}", listener.name, listener.port);
+        let failed = |fault| StartError::Listen(shown.clone(), fault);
+        let mut addresses = tokio::net::lookup_host((host, listener.port))
+            .await
+            .map_err(failed)?;
+        let address = addresses
+            .next()
+            .ok_or_else(|| failed(io::Error::new(io::ErrorKind::NotFound, "the name has no address")))?;
+        if !address.ip().is_loopback() {
+            return Err(StartError::Exposed(shown));
+        }
+        bound.push(TcpListener::bind(address).await.map_err(failed)?);
+    }
+    Ok(bound)
+}
+
+/// Opens the store. A damaged one is set aside only while others lead a live quorum without this node; it is kept, and
+/// this node begins anew as another incarnation.
+async fn open_store(
+    settings: &ControllerSettings,
+    machine: &Machine,
+    mut directory: Directory,
+    log_dir: &Path,
+) -> Result<(LogStore, Arc<Addressing>), StartError> {
+    let unusable = |why| StartError::Unusable(log_dir.to_owned(), why);
+    let store = match quorum::open_log(machine.disk.as_ref(), &Layout::below(log_dir)) {
+        Ok(store) => store,
+        Err(Unusable::Damaged(why)) => {
+            tracing::warn!(why, "the metadata log is damaged");
+            let asking = addressing(settings, &directory, Box::new(|_| Ok(())));
+            if !quorum::others_lead(&asking).await {
+                return Err(unusable(Unusable::Damaged(why)));
+            }
+            let failed = |fault| failed_in(&settings.metadata_dir, fault);
+            let aside = set_aside(machine.disk.as_ref(), log_dir).map_err(failed)?;
+            directory.begin_anew(machine.entropy.as_ref()).map_err(failed)?;
+            tracing::warn!(kept_as = %aside.display(), "the damaged metadata log was set aside");
+            quorum::open_log(machine.disk.as_ref(), &Layout::below(log_dir)).map_err(unusable)?
+        }
+        Err(why) => return Err(unusable(why)),
+    };
+    let directory = Arc::new(Mutex::new(directory));
+    let joining = directory.clone();
+    let adopt = Box::new(move |cluster_id: &str| joining.lock().join(cluster_id));
+    let addressing = addressing(settings, &directory.lock(), adopt);
+    Ok((store, Arc::new(addressing)))
+}
+
+fn addressing(settings: &ControllerSettings, directory: &Directory, adopt: quorum::Adopt) -> Addressing {
+    let voters: BTreeMap<u64, String> = settings
+        .voters
+        .iter()
+        .map(|voter| {
+            (
+                quorum::raft_id(voter.id),
+                format!("{}:{}", voter.host, voter.port),
+            )
+        })
+        .collect();
+    Addressing::new(
+        settings.node_id,
+        directory.id().to_string(),
+        voters,
+        directory.cluster_id().map(str::to_owned),
+        adopt,
+    )
+}
+
+/// Gives the folder another name.
+fn set_aside(disk: &dyn Disk, log_dir: &Path) -> io::Result<PathBuf> {
+    let mut number = 1;
+    loop {
+        let aside = log_dir.with_extension(format!("damaged-{number}"));
+        if !disk.exists(&aside)? {
+            disk.rename(log_dir, &aside)?;
+            if let Some(parent) = log_dir.parent() {
+                disk.sync_dir(parent)?;
+            }
+            return Ok(aside);
+        }
+        number += 1;
+    }
+}
+
+/// Everything that was opened.
+struct Parts<'a> {
+    settings: &'a ControllerSettings,
+    config: Arc<NodeConfig>,
+    machine: Machine,
+    quorum: Arc<Quorum>,
+    image: Image,
+}
+
+impl Parts<'_> {
+    fn run(self, listeners: Vec<TcpListener>, committed: mpsc::UnboundedReceiver<Committed>) -> Node {
+        let (active, is_active) = watch::channel(None);
+        let (inbox, inputs) = Inbox::new(self.machine.clock.clone(), is_active);
+        let published = Arc::new(Published::new(self.image.clone()));
+        let quarantine = Arc::new(Mutex::new(None));
+        let desk = Arc::new(Desk {
+            inbox: inbox.clone(),
+            published: published.clone(),
+            quorum: self.quorum.clone(),
+            entropy: self.machine.entropy.clone(),
+            clock: self.machine.clock.clone(),
+            quarantine: quarantine.clone(),
+            progress_interval: settings::progress_interval(self.settings),
+            observers: Mutex::default(),
+        });
+        let outlets = Outlets {
+            published,
+            active,
+            quarantine,
+        };
+        let mut tasks = self.background();
+        let (stopping, stop) = watch::channel(false);
+        let quorum = self.quorum.clone();
+        let addresses = listeners
+            .iter()
+            .filter_map(|listener| listener.local_addr().ok())
+            .collect();
+        tasks.push(self.drive(outlets, committed, inputs));
+        let servers = listeners
+            .into_iter()
+            .map(|listener| tokio::spawn(serve(listener, desk.clone(), stop.clone())))
+            .collect();
+        Node {
+            quorum,
+            inbox,
+            addresses,
+            stopping,
+            servers,
+            tasks,
+        }
+    }
+
+    fn background(&self) -> Vec<JoinHandle<()>> {
+        let (founder, keeper, snapshots) = (self.quorum.clone(), self.quorum.clone(), self.quorum.clone());
+        let founding = tokio::spawn(async move {
+            if let Err(fault) = founder.found().await {
+                tracing::error!(%fault, "the cluster cannot be founded");
+            }
+        });
+        vec![
+            founding,
+            tokio::spawn(async move { keeper.keep_membership().await }),
+            tokio::spawn(async move { snapshots.keep_snapshots().await }),
+        ]
+    }
+
+    /// Starts the driver as soon as the cluster has its id.
+    fn drive(
+        self,
+        outlets: Outlets,
+        committed: mpsc::UnboundedReceiver<Committed>,
+        inputs: mpsc::Receiver<Input>,
+    ) -> JoinHandle<()> {
+        let (settings, config) = (self.settings.clone(), self.config);
+        tokio::spawn(async move {
+            let cluster_id = self.quorum.addressing().known_cluster_id().await;
+            let core = settings::core_settings(&settings, &config, cluster_id);
+            let driver = Driver::new(core, self.image);
+            Shell::new(driver, self.quorum, self.machine.clock, outlets)
+                .run(committed, inputs)
+                .await;
+        })
+    }
+}
+
+async fn serve(listener: TcpListener, desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let stopped = async move {
+        // A sender that is gone is a node that was dropped: stop as well.
+        let _ = stop.wait_for(|stop| *stop).await;
+    };
+    let served = Server::builder()
+        .http2_keepalive_interval(Some(Duration::from_secs(5)))
+        .add_service(quorum::server(desk.quorum.clone()))
+        .add_service(services::metadata(desk.clone()))
+        .add_service(services::session(desk.clone()))
+        .add_service(services::admin(desk))
+        .serve_with_incoming_shutdown(incoming, stopped)
+        .await;
+    if let Err(fault) = served {
+        tracing::error!(%fault, "a listener failed");
+    }
+}

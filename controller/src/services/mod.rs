@@ -1,0 +1,81 @@
+//! What brokers, tools and the operator's CLI ask of a controller, over gRPC.
+//!
+//! Protobuf types end here: requests become commands, replies become messages. Must not decide.
+
+mod admin;
+mod follow;
+mod refusal;
+mod session;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use host::{Clock, Entropy};
+use millrace_proto::v1;
+use millrace_proto::v1::admin_server::AdminServer;
+use millrace_proto::v1::metadata_server::MetadataServer;
+use millrace_proto::v1::session_server::SessionServer;
+use parking_lot::Mutex;
+
+use crate::inbox::Inbox;
+use crate::published::Published;
+use crate::quorum::Quorum;
+
+/// Largest message taken or sent: a batch is at most 4 MiB.
+const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// What the services work with.
+pub struct Desk {
+    /// The way to the driver.
+    pub inbox: Inbox,
+    /// The committed state.
+    pub published: Arc<Published>,
+    /// The quorum, for who leads.
+    pub quorum: Arc<Quorum>,
+    /// For topic ids and placements.
+    pub entropy: Arc<dyn Entropy>,
+    /// For what is told about observers.
+    pub clock: Arc<dyn Clock>,
+    /// Why replay stopped, if it did.
+    pub quarantine: Arc<Mutex<Option<String>>>,
+    /// How often those who follow hear something.
+    pub progress_interval: Duration,
+    /// Brokers that follow: what was sent to them last.
+    pub observers: Mutex<BTreeMap<i32, Observer>>,
+}
+
+/// A broker that follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Observer {
+    log_end: i64,
+    seen: host::Monotonic,
+    streams: u32,
+}
+
+impl Desk {
+    /// Where the active controller is believed to be.
+    fn active_address(&self) -> Option<v1::ControllerAddress> {
+        let leader = self.quorum.standing().leader;
+        leader.map(|(id, address)| v1::ControllerAddress { id: id.0, address })
+    }
+}
+
+/// The server of [`v1::metadata_server::Metadata`].
+pub fn metadata(desk: Arc<Desk>) -> MetadataServer<impl v1::metadata_server::Metadata> {
+    MetadataServer::new(follow::Follow(desk))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The server of [`v1::session_server::Session`].
+pub fn session(desk: Arc<Desk>) -> SessionServer<impl v1::session_server::Session> {
+    SessionServer::new(session::Sessions(desk)).max_decoding_message_size(MESSAGE_BYTES_MAX)
+}
+
+/// The server of [`v1::admin_server::Admin`].
+pub fn admin(desk: Arc<Desk>) -> AdminServer<impl v1::admin_server::Admin> {
+    AdminServer::new(admin::Admin(desk))
+        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+}
