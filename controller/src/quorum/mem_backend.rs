@@ -21,6 +21,17 @@ struct Contents {
 #[derive(Clone, Debug, Default)]
 pub struct MemMedium {
     sides: Arc<Mutex<Sides>>,
+    before_sync: BeforeSync,
+}
+
+/// Called with nothing locked, just before what was written becomes durable.
+#[derive(Clone, Default)]
+struct BeforeSync(Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>);
+
+impl std::fmt::Debug for BeforeSync {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BeforeSync")
+    }
 }
 
 #[derive(Debug, Default)]
@@ -30,10 +41,23 @@ struct Sides {
 }
 
 impl MemMedium {
-    /// The power fails: what was not synced is gone.
-    pub fn lose_power(&self) {
-        let mut sides = self.sides.lock();
-        sides.written = sides.durable.clone();
+    /// What is left when the power fails now: what was synced, on a medium of its own.
+    #[must_use]
+    pub fn durable_copy(&self) -> MemMedium {
+        let durable = self.sides.lock().durable.clone();
+        let sides = Sides {
+            written: durable.clone(),
+            durable,
+        };
+        MemMedium {
+            sides: Arc::new(Mutex::new(sides)),
+            before_sync: BeforeSync::default(),
+        }
+    }
+
+    /// Calls `watcher` on the writer's thread just before every sync.
+    pub fn watch_syncs(&self, watcher: impl FnMut() + Send + 'static) {
+        *self.before_sync.0.lock() = Some(Box::new(watcher));
     }
 
     /// Opens the store on it.
@@ -76,6 +100,9 @@ impl LogBackend for MemBackend {
     }
 
     fn sync(&mut self) -> io::Result<()> {
+        if let Some(watcher) = self.medium.before_sync.0.lock().as_mut() {
+            watcher();
+        }
         let mut sides = self.medium.sides.lock();
         sides.durable = sides.written.clone();
         Ok(())

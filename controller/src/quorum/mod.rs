@@ -7,6 +7,7 @@
 //! Must not leave: Raft indexes, and any type of the libraries. Must not enter: what a batch means.
 
 mod addressing;
+pub mod drill;
 pub mod floor;
 mod founding;
 pub mod log_backend;
@@ -20,6 +21,11 @@ mod standing;
 mod store;
 mod types;
 mod writer;
+
+#[cfg(test)]
+mod store_tests;
+#[cfg(test)]
+mod suite_tests;
 
 use std::io;
 use std::path::{Path, PathBuf};

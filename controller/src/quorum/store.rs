@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::floor::{Floor, FloorFile};
 use super::log_backend::{COMMITTED, Loaded, LogBackend, PURGED, VOTE};
 use super::types::{Entry, LogId, TypeConfig, Vote, decode_entry, decode_log_id, decode_vote, encode_entry};
-use super::writer::{Change, Writer};
+use super::writer::{Change, Done, Writer};
 
 /// What one replication message may carry, unless a single entry is larger.
 const MESSAGE_BYTES_MAX: usize = 1024 * 1024;
@@ -102,9 +102,24 @@ impl LogStore {
         self.state.read().purged
     }
 
-    /// Bytes of the log as a node that is asked for status counts them: entries that are not purged.
-    pub fn unpurged_entries(&self) -> usize {
-        self.state.read().entries.len()
+    /// The index behind the last one.
+    pub(super) fn next_index(&self) -> u64 {
+        self.state.read().last().map_or(0, |last| last.index + 1)
+    }
+
+    /// Every entry that is not purged.
+    pub(super) fn snapshot_of_entries(&self) -> Vec<Entry> {
+        self.state.read().entries.values().cloned().collect()
+    }
+
+    /// The vote last given.
+    pub(super) fn vote(&self) -> Option<Vote> {
+        self.state.read().vote
+    }
+
+    /// Queues a change past the state in memory.
+    pub(super) fn queue(&self, change: Change, done: Done) {
+        self.writer.write(change, done);
     }
 
     async fn written(&self, change: Change) -> io::Result<()> {
