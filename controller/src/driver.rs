@@ -131,19 +131,23 @@ impl Shell {
 
     async fn committed(&mut self, committed: Committed) {
         match committed {
-            Committed::Entry { index, term, batch } => {
+            Committed::Entry {
+                position,
+                term,
+                batch,
+            } => {
                 let entry = batch.map_or(Entry::Blank, Entry::Batch);
                 self.step(Event::Applied {
-                    position: LogPosition(index),
+                    position: LogPosition(position),
                     term: Term(term),
                     entry,
                 })
                 .await;
             }
-            Committed::Replaced { index, dump } => match image_of(dump) {
+            Committed::Replaced { position, dump } => match image_of(dump) {
                 Ok(image) => {
                     self.step(Event::Installed {
-                        position: LogPosition(index),
+                        position: LogPosition(position),
                         image: Box::new(image.clone()),
                     })
                     .await;

@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::driver::Driver;
+use controller_core::driver::event::LogPosition;
+use controller_core::settings::Settings;
 use host::{Clock, Disk, Entropy};
 use metadata::config::{ControllerSettings, Endpoint, NodeConfig};
 use metadata::image::Image;
@@ -128,7 +130,7 @@ impl Node {
         let layout = Layout::below(&log_dir);
         let (store, addressing) = open_store(settings, &machine, directory, &log_dir).await?;
         let (committed, apply_stream) = mpsc::unbounded_channel();
-        let (quorum, dump) = Quorum::start(
+        let (quorum, snapshot) = Quorum::start(
             store,
             machine.disk.clone(),
             &layout.snapshots,
@@ -139,13 +141,14 @@ impl Node {
         )
         .await
         .map_err(|why| StartError::Unusable(log_dir.clone(), why))?;
-        let image = starting_image(dump).map_err(|why| StartError::Unusable(log_dir, why))?;
+        let start = starting_image(snapshot).map_err(|why| StartError::Unusable(log_dir, why))?;
         Ok(Parts {
             settings,
             config,
             machine,
             quorum,
-            image,
+            position: start.0,
+            image: start.1,
         }
         .run(listeners, apply_stream))
     }
@@ -182,10 +185,13 @@ fn failed_in(dir: &Path, fault: io::Error) -> StartError {
     })
 }
 
-fn starting_image(dump: Option<Dump>) -> Result<Image, Unusable> {
-    match dump {
-        None => Ok(Image::default()),
-        Some(dump) => image_of(dump).map_err(Unusable::Damaged),
+fn starting_image(snapshot: Option<(u64, Dump)>) -> Result<(LogPosition, Image), Unusable> {
+    match snapshot {
+        None => Ok((LogPosition(0), Image::default())),
+        Some((position, dump)) => {
+            let image = image_of(dump).map_err(Unusable::Damaged)?;
+            Ok((LogPosition(position), image))
+        }
     }
 }
 
@@ -284,6 +290,7 @@ struct Parts<'a> {
     config: Arc<NodeConfig>,
     machine: Machine,
     quorum: Arc<Quorum>,
+    position: LogPosition,
     image: Image,
 }
 
@@ -354,8 +361,8 @@ impl Parts<'_> {
         let (settings, config) = (self.settings.clone(), self.config);
         tokio::spawn(async move {
             let cluster_id = self.quorum.addressing().known_cluster_id().await;
-            let core = settings::core_settings(&settings, &config, cluster_id);
-            let driver = Driver::new(core, self.image);
+            let core = Settings::from_config(cluster_id, &settings, config);
+            let driver = Driver::new(core, self.image, self.position);
             Shell::new(driver, self.quorum, self.machine.clock, outlets)
                 .run(committed, inputs)
                 .await;

@@ -42,9 +42,15 @@ fn append_and_lose_power() -> (bool, bool) {
 fn what_was_acknowledged_survives_a_power_loss() {
     #[cfg(feature = "mutants")]
     if let Ok(mutant) = std::env::var("MILLRACE_MUTANT") {
-        assert!(controller::mutants::select(&mutant), "there is no mutant {mutant}");
+        assert!(
+            controller::mutants::select(&mutant),
+            "there is no mutant {mutant}"
+        );
     }
     let (acknowledged, survived) = append_and_lose_power();
 
-    assert!(!acknowledged || survived, "an acknowledged entry was lost with the power");
+    assert!(
+        !acknowledged || survived,
+        "an acknowledged entry was lost with the power"
+    );
 }

@@ -9,7 +9,6 @@ const WAITING: &str = "tests/src/wait.rs";
 pub const PAGES_OWED: &[&str] = &[
     "README.md",
     "proto/README.md",
-    "controller/README.md",
     "broker/README.md",
     "deploy/README.md",
 ];

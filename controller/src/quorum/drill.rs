@@ -74,7 +74,9 @@ impl Drill {
             EntryPayload::Blank | EntryPayload::Membership(_) => Bytes::new(),
         };
         let entries = self.store.snapshot_of_entries().into_iter();
-        entries.map(|entry| (entry.log_id.index, payload(entry))).collect()
+        entries
+            .map(|entry| (entry.log_id.index, payload(entry)))
+            .collect()
     }
 
     /// The index that the next entry gets.

@@ -14,6 +14,7 @@ use openraft::{EntryPayload, OptionalSend};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
+use super::position;
 use super::snapshots::{Dump, SnapshotFile, Snapshots};
 use super::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
@@ -22,7 +23,7 @@ pub enum Committed {
     /// One entry of the log.
     Entry {
         /// Its position.
-        index: u64,
+        position: u64,
         /// Its term.
         term: u64,
         /// The encoded batch in it; `None` for a leader's first entry and for changes of the membership.
@@ -31,7 +32,7 @@ pub enum Committed {
     /// Everything so far is replaced: the leader's log no longer reached back far enough.
     Replaced {
         /// The last position that it contains.
-        index: u64,
+        position: u64,
         /// The new state.
         dump: Dump,
     },
@@ -135,7 +136,7 @@ impl RaftStateMachine<TypeConfig> for Machine {
                 }
             };
             self.hand_on(Committed::Entry {
-                index: entry.log_id.index,
+                position: position(Some(entry.log_id)),
                 term: entry.log_id.leader_id.term,
                 batch,
             })?;
@@ -176,8 +177,8 @@ impl RaftStateMachine<TypeConfig> for Machine {
             Ok((snapshots.adopt(&named, &snapshot.path)?, dump))
         })
         .await?;
-        let index = meta.last_log_id.map_or(0, |id| id.index);
-        self.hand_on(Committed::Replaced { index, dump })?;
+        let position = position(meta.last_log_id);
+        self.hand_on(Committed::Replaced { position, dump })?;
         self.applied = meta.last_log_id;
         self.membership = meta.last_membership.clone();
         *self.current.lock() = Some((meta.clone(), file));

@@ -26,7 +26,9 @@ pub struct MemMedium {
 
 /// Called with nothing locked, just before what was written becomes durable.
 #[derive(Clone, Default)]
-struct BeforeSync(Arc<Mutex<Option<Box<dyn FnMut() + Send>>>>);
+struct BeforeSync(Arc<Mutex<Option<Watcher>>>);
+
+type Watcher = Box<dyn FnMut() + Send>;
 
 impl std::fmt::Debug for BeforeSync {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -135,7 +135,7 @@ pub struct Quorum {
 
 impl Quorum {
     /// Opens store and snapshots and starts the member. What is committed goes into `committed`, beginning with what
-    /// follows the returned dump.
+    /// follows the returned dump, which stands for the log up to the returned position.
     ///
     /// # Errors
     /// [`Unusable`] if the store or the snapshots may not be started on; nothing was changed then.
@@ -147,7 +147,7 @@ impl Quorum {
         timing: Timing,
         entropy: Arc<dyn Entropy>,
         committed: mpsc::UnboundedSender<Committed>,
-    ) -> Result<(Arc<Quorum>, Option<Dump>), Unusable> {
+    ) -> Result<(Arc<Quorum>, Option<(u64, Dump)>), Unusable> {
         let snapshots = Snapshots::open(disk, snapshots)?;
         let (machine, dump) = Machine::open(snapshots.clone(), committed)?;
         if machine.snapshot_end() < store.purged() {
@@ -155,6 +155,7 @@ impl Quorum {
                 "the log begins behind the newest snapshot that can be read".into(),
             ));
         }
+        let position = position(machine.snapshot_end());
         let network = Network::new(addressing.clone(), snapshots.clone());
         let since_snapshot = machine.since_snapshot();
         let config = Arc::new(config(timing).map_err(io::Error::other)?);
@@ -170,7 +171,7 @@ impl Quorum {
             timing,
             entropy,
         };
-        Ok((Arc::new(quorum), dump))
+        Ok((Arc::new(quorum), dump.map(|dump| (position, dump))))
     }
 
     /// Proposes one encoded batch on behalf of the leader of `term`. Proposals of one caller are appended in order.
@@ -284,6 +285,11 @@ impl Quorum {
     pub fn addressing(&self) -> &Arc<Addressing> {
         &self.addressing
     }
+}
+
+/// A place in the log as others count it: the number of entries up to and with this one, so that 0 is the empty log.
+fn position(id: Option<types::LogId>) -> u64 {
+    id.map_or(0, |id| id.index + 1)
 }
 
 fn config(timing: Timing) -> Result<Config, openraft::ConfigError> {

@@ -16,6 +16,7 @@ use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use host::{Disk, File, OpenHow};
@@ -27,6 +28,8 @@ const VALUE_BYTES_MAX: usize = 16 * 1024;
 const SEGMENT_BYTES: usize = 4 * 1024 * 1024;
 const CACHE_BYTES: u64 = 16 * 1024 * 1024;
 const FRAME_HEADER_BYTES: usize = 8;
+const LOCK_TRIES: u32 = 200;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 const LOG: u8 = b'l';
 const META: u8 = b'm';
 
@@ -58,11 +61,7 @@ impl SledBackend {
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(None)
             .mode(sled::Mode::HighThroughput);
-        let (db, tree) = caught(|| {
-            let db = config.open()?;
-            let tree = db.open_tree("raft")?;
-            Ok((db, tree))
-        })?;
+        let (db, tree) = opened(&config)?;
         let file = disk.open(&dir.join("db"), OpenHow::Write)?;
         disk.sync_dir(dir)?;
         if let Some(parent) = dir.parent() {
@@ -209,6 +208,26 @@ impl LogBackend for SledBackend {
         let db = &self.db;
         caught(|| db.flush())?;
         self.file.sync_data()
+    }
+}
+
+/// Opens the tree. A handle of this process that was just dropped keeps sled's lock until sled's own threads have
+/// ended, so a held lock is waited for; that no other process is here, the lock of the directory has made sure.
+fn opened(config: &sled::Config) -> io::Result<(sled::Db, sled::Tree)> {
+    let mut tries = 1;
+    loop {
+        let result = caught(|| {
+            let db = config.open()?;
+            let tree = db.open_tree("raft")?;
+            Ok((db, tree))
+        });
+        match result {
+            Err(error) if tries < LOCK_TRIES && error.to_string().contains("could not acquire lock") => {
+                tries += 1;
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            done => return done,
+        }
     }
 }
 

@@ -109,7 +109,7 @@ impl Quorum {
             leader: seen
                 .current_leader
                 .map(|id| (ControllerId(wire_id(id)), self.address_of(&seen, id))),
-            log_end: seen.last_log_index.unwrap_or_default(),
+            log_end: seen.last_log_index.map_or(0, |index| index + 1),
             acknowledged_ago: led_by_me.then(|| self.acknowledged_ago(&seen)).flatten(),
         }
     }

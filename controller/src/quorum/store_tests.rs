@@ -58,7 +58,11 @@ fn an_entry_larger_than_a_value_comes_back_whole() {
     assert_eq!(again.entries()[2], (2, large));
     assert_eq!(indexes(&again), [0, 1, 2, 3, 4]);
     let values_of_their_own = OsDisk.list(&dir.path().join("raft/blobs"));
-    assert_eq!(values_of_their_own.map(|files| files.len()).unwrap_or(0), 0, "such files are never synced");
+    assert_eq!(
+        values_of_their_own.map(|files| files.len()).unwrap_or(0),
+        0,
+        "such files are never synced"
+    );
 }
 
 #[test]
@@ -77,7 +81,11 @@ fn a_store_that_lost_its_tail_is_damaged() {
 
     let refused = Drill::open_on(medium.open(), &OsDisk, &floor).err().unwrap();
 
-    assert!(refused.to_string().contains("ends at 3, and everything up to 4 was synced"));
+    assert!(
+        refused
+            .to_string()
+            .contains("ends at 3, and everything up to 4 was synced")
+    );
 }
 
 #[test]
@@ -118,7 +126,10 @@ fn a_hole_in_the_log_is_damage() {
 
     let refused = medium.open().load().unwrap_err();
 
-    assert_eq!(refused.to_string(), "a hole in the log: entry 1 is followed by entry 3");
+    assert_eq!(
+        refused.to_string(),
+        "a hole in the log: entry 1 is followed by entry 3"
+    );
 }
 
 #[test]
@@ -167,7 +178,9 @@ fn batch_of(step: &Step, first: &mut u64, next: &mut u64) -> Batch {
     match step {
         Step::Append(count, size) => {
             for n in 0..*count {
-                batch.append.push((*next, Bytes::from(vec![n; usize::from(*size)])));
+                batch
+                    .append
+                    .push((*next, Bytes::from(vec![n; usize::from(*size)])));
                 *next += 1;
             }
         }

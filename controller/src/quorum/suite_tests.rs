@@ -46,7 +46,9 @@ fn the_librarys_suite_passes_in_memory() {
 
 #[test]
 fn the_librarys_suite_passes_on_sled() {
-    Suite::test_all_in(Builder(|dir: &TempDir| SledBackend::open(&OsDisk, &dir.path().join("raft")).unwrap()));
+    Suite::test_all_in(Builder(|dir: &TempDir| {
+        SledBackend::open(&OsDisk, &dir.path().join("raft")).unwrap()
+    }));
 }
 
 /// Runs a suite on a runtime of its own.
