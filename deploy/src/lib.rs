@@ -7,6 +7,7 @@ pub mod address;
 pub mod args;
 pub mod ask;
 pub mod client;
+pub mod keys;
 pub mod outcome;
 pub mod quorum;
 pub mod status;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use millrace::args::{Cli, Command};
 use millrace::outcome::Failure;
-use millrace::terminal::{say, tell};
+use millrace::terminal::tell;
 use millrace::topic::Style;
-use millrace::{status, topic, up};
+use millrace::{keys, status, topic, up};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -42,7 +42,7 @@ async fn run(command: &Command, style: Style) -> Result<(), Failure> {
         Command::Topic { command } => topic::run(command, style).await,
         Command::Status(args) => status::run(args, style).await,
         Command::Keys => {
-            say(metadata::config::overview().trim_end());
+            keys::run(style);
             Ok(())
         }
     }

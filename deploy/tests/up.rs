@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 /// A directory with the command and its stand-ins, and a place for a cluster of one controller and two brokers.
@@ -196,6 +196,24 @@ async fn a_node_that_is_killed_is_reported_and_the_others_go_on() {
     let (code, lines) = up.end().await;
     assert_eq!(code, Some(0), "{lines:#?}");
     position(&lines, "stopping brokers: broker-1");
+}
+
+#[tokio::test]
+async fn nodes_end_with_a_command_that_is_killed() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    up.serving().await;
+    let mut connection = tokio::net::TcpStream::connect(("127.0.0.1", place.port))
+        .await
+        .unwrap();
+
+    signal(up.child.id().unwrap(), Signal::KILL);
+
+    let read = connection.read(&mut [0; 1]).await;
+    assert!(
+        matches!(read, Ok(0) | Err(_)),
+        "the broker is gone, and its connection with it"
+    );
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@
 
 mod layout;
 mod nodes;
+mod orphans;
 mod plan;
 mod ready;
 mod stop;

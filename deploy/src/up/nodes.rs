@@ -12,6 +12,7 @@ use tokio::process::Command;
 use tokio::sync::mpsc;
 
 use super::layout::Binaries;
+use super::orphans::end_with_parent;
 use super::plan::{Node, Plan, Role};
 use crate::outcome::Failure;
 use crate::terminal::tell;
@@ -144,7 +145,8 @@ impl Nodes {
 /// In a process group of its own: Ctrl-C must reach this command only, which then stops the nodes in order.
 fn begin(node: &Node, program: &Path) -> std::io::Result<tokio::process::Child> {
     let log = OsDisk.open(&node.log_path(), OpenHow::CreateOrWrite)?;
-    Command::new(program)
+    let mut command = Command::new(program);
+    command
         .arg("--config")
         .arg(node.config_path())
         // What is written to a file should be plain.
@@ -153,8 +155,8 @@ fn begin(node: &Node, program: &Path) -> std::io::Result<tokio::process::Child> 
         .stdout(appending(log.as_ref())?)
         .stderr(appending(log.as_ref())?)
         .process_group(0)
-        .kill_on_drop(true)
-        .spawn()
+        .kill_on_drop(true);
+    end_with_parent(&mut command).spawn()
 }
 
 /// A file as the output of a process that writes behind what stands there.
