@@ -3,3 +3,4 @@
 
 mod clients;
 mod kills;
+mod rules;

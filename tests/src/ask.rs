@@ -66,13 +66,26 @@ pub fn leader_address(bootstrap: &str, topic: &str, index: i32) -> Result<String
     Ok(found.with_context(|| format!("leader {leader} is not listed"))?.1)
 }
 
-/// A connection to the leader of a partition, once there is one.
+/// A connection to the leader of a partition, once there is one that answers as such: a broker can be named
+/// leader a little before it is one.
 pub fn leader(bootstrap: &str, topic: &str, index: i32) -> Result<Connection> {
     wait::until(
         &format!("a leader of {topic}-{index}"),
         Duration::from_secs(30),
-        || Connection::open(&leader_address(bootstrap, topic, index)?),
+        || {
+            let mut connection = Connection::open(&leader_address(bootstrap, topic, index)?)?;
+            let (error, ..) = connection.list_offset(topic, index, -2)?;
+            ensure!(error == code::NONE, "the leader answers with error {error}");
+            Ok(connection)
+        },
     )
+}
+
+/// A producer id and its epoch, once the cluster gives them out.
+pub fn producer_id(address: &str) -> Result<(i64, i16)> {
+    wait::until("a producer id", Duration::from_secs(20), || {
+        Connection::open(address)?.producer_id()
+    })
 }
 
 /// Creates a topic, and waits until every partition has a leader and all its replicas in sync.

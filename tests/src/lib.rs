@@ -5,6 +5,7 @@
 
 pub mod ask;
 pub mod binaries;
+pub mod cases;
 pub mod clients;
 pub mod cluster;
 pub mod conformance;
@@ -12,5 +13,8 @@ pub mod kafka;
 pub mod load;
 pub mod oracle;
 pub mod process;
+pub mod quorum;
 pub mod raw;
+pub mod show;
+pub mod siege;
 pub mod wait;

@@ -4,6 +4,7 @@
 //! A line of level ERROR, or a panic, in any log fails the test that owns the cluster unless it was expected.
 //! Nothing here decides anything about Kafka: it starts, breaks, asks, and cleans up.
 
+mod names;
 pub mod node;
 pub mod ports;
 pub mod proxy;
@@ -55,6 +56,7 @@ pub struct Builder {
     apache_kafka: bool,
     folder: Option<PathBuf>,
     binaries: Option<PathBuf>,
+    named: bool,
 }
 
 impl Builder {
@@ -106,6 +108,12 @@ impl Builder {
         self
     }
 
+    /// Nodes know each other by host names, which only they can resolve: see `Cluster::resolve`.
+    pub fn named(mut self) -> Builder {
+        self.named = true;
+        self
+    }
+
     /// Starts all nodes and waits until every broker knows every broker.
     pub fn start(self) -> Result<Cluster> {
         let mut cluster = self.prepare()?;
@@ -127,27 +135,42 @@ impl Builder {
         }
         let voters = (1..=self.controllers).map(|n| {
             let id = controller(n);
-            format!("{id}@127.0.0.1:{}", doors[&id].1)
+            format!("{id}@{}:{}", self.host(id), doors[&id].1)
         });
         let voters = voters.collect::<Vec<_>>().join(",");
         let links = Arc::new(Links::default());
+        let names = names::Names::in_folder(&folder)?;
         let mut nodes = BTreeMap::new();
         for (id, (inner, outer)) in doors {
             if self.cuttable {
                 proxy::forward(&links, outer, id, inner)?;
             }
             let program = self.program(id)?;
-            let node = Node::prepare(&folder, id, program, (inner, outer), &voters, &self)?;
+            let mut node = Node::prepare(&folder, id, program, (inner, outer), &voters, &self)?;
+            if self.named {
+                names.resolve(&self.host(id), &node.host)?;
+                node.names = Some(names.file().to_path_buf());
+            }
             nodes.insert(id, node);
         }
         Ok(Cluster {
             nodes,
             links,
+            names,
             voters,
             folder,
             expected: Vec::new(),
             _owned: owned,
         })
+    }
+
+    /// What other nodes call `id`.
+    fn host(&self, id: NodeId) -> String {
+        if self.named {
+            names::name_of(id)
+        } else {
+            "127.0.0.1".to_owned()
+        }
     }
 
     fn program(&self, id: NodeId) -> Result<Program> {
@@ -170,6 +193,7 @@ impl Builder {
 pub struct Cluster {
     nodes: BTreeMap<NodeId, Node>,
     links: Arc<Links>,
+    names: names::Names,
     voters: String,
     folder: PathBuf,
     expected: Vec<String>,
@@ -189,6 +213,7 @@ impl Cluster {
             apache_kafka: std::env::var("MILLRACE_TEST_PEER").is_ok_and(|peer| peer == "apache-kafka"),
             folder: None,
             binaries: None,
+            named: false,
         }
     }
 
@@ -216,7 +241,8 @@ impl Cluster {
 
     /// Where clients connect to `id`: the forwarder, if there is one.
     pub fn address(&self, id: NodeId) -> Result<String> {
-        Ok(format!("127.0.0.1:{}", self.node(id)?.door))
+        let node = self.node(id)?;
+        Ok(format!("{}:{}", node.host, node.door))
     }
 
     /// Every broker, for `bootstrap.servers`.
@@ -334,6 +360,21 @@ impl Cluster {
         Ok(status)
     }
 
+    /// SIGTERM without waiting for the end.
+    pub fn ask_to_end(&self, id: NodeId) -> Result<()> {
+        self.running(id)?.ask_to_end()
+    }
+
+    /// Waits for the end of `id`, which was asked for.
+    pub fn wait_for_end(&mut self, id: NodeId) -> Result<ExitStatus> {
+        let process = self.running_mut(id)?;
+        let status = wait::until(&format!("the end of {id}"), Duration::from_secs(40), || {
+            process.ended().context("still running")
+        })?;
+        self.node_mut(id)?.process = None;
+        Ok(status)
+    }
+
     /// SIGSTOP: the process is alive and silent.
     pub fn stop(&mut self, id: NodeId) -> Result<()> {
         self.running_mut(id)?.pause()
@@ -359,6 +400,27 @@ impl Cluster {
             self.kill(id)?;
         }
         self.start(id)
+    }
+
+    /// A node that is down comes back at another address of loopback, and its name follows.
+    pub fn move_to(&mut self, id: NodeId, host: &str) -> Result<()> {
+        self.node_mut(id)?.listen_on(host)?;
+        self.resolve(id)
+    }
+
+    /// Lets the nodes of a named cluster resolve the name of `id`.
+    pub fn resolve(&self, id: NodeId) -> Result<()> {
+        self.names.resolve(&names::name_of(id), &self.node(id)?.host)
+    }
+
+    /// Takes the name of `id` away from the nodes of a named cluster.
+    pub fn unresolve(&self, id: NodeId) -> Result<()> {
+        self.names.forget(&names::name_of(id))
+    }
+
+    /// Starts a second process with the id of `id`, on an empty disk and a port of its own.
+    pub fn twin(&self, id: NodeId) -> Result<Process> {
+        self.node(id)?.twin()
     }
 
     /// SIGKILL for several nodes at once.

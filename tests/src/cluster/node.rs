@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Builder, NodeId};
+use super::{Builder, NodeId, names};
 use crate::kafka;
 use crate::process::Process;
 
@@ -36,8 +36,12 @@ pub struct Node {
     pub log: PathBuf,
     /// Its data directory.
     pub data: PathBuf,
+    /// The address that it listens on.
+    pub host: String,
     /// The port that others are told.
     pub door: u16,
+    /// The host names that only nodes can resolve, if there are any.
+    pub names: Option<PathBuf>,
     /// The process, while it runs.
     pub process: Option<Process>,
     properties: PathBuf,
@@ -96,7 +100,9 @@ impl Node {
             program,
             log: folder.join(format!("node-{id}.log")),
             data,
+            host: "127.0.0.1".to_owned(),
             door: outer,
+            names: None,
             process: None,
             properties,
             environment: builder.environment.clone(),
@@ -106,31 +112,79 @@ impl Node {
     /// Starts the process.
     pub fn start(&mut self) -> Result<()> {
         ensure!(self.process.is_none(), "node {} runs already", self.id);
-        let mut command = match &self.program {
+        let command = self.command(&self.properties, &self.data)?;
+        self.process = Some(Process::start(command, &self.log)?);
+        Ok(())
+    }
+
+    fn command(&self, properties: &Path, data: &Path) -> Result<Command> {
+        let inner = match &self.program {
             Program::Millrace(binary) => {
                 let mut command = Command::new(binary);
-                command.arg("--config").arg(&self.properties);
+                command.arg("--config").arg(properties);
                 command
             }
             Program::ApacheKafka(jars) => {
-                kafka::format(jars, &self.properties, &self.data)?;
-                kafka::node_command(jars, &self.properties)
+                kafka::format(jars, properties, data)?;
+                kafka::node_command(jars, properties)
             }
         };
-        command
-            .env("NO_COLOR", "1")
-            .env("RUST_BACKTRACE", "1")
-            .current_dir(
-                self.data
-                    .parent()
-                    .context("a data directory stands in a folder")?,
-            );
+        let mut command = match &self.names {
+            Some(names) => names::with_names(names, &inner),
+            None => inner,
+        };
+        command.env("NO_COLOR", "1").env("RUST_BACKTRACE", "1");
+        command.current_dir(data.parent().context("a data directory stands in a folder")?);
         if std::env::var_os("RUST_LOG").is_none() {
             command.env("RUST_LOG", "info");
         }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        self.process = Some(Process::start(command, &self.log)?);
+        Ok(command)
+    }
+
+    /// The properties with `changes` applied.
+    fn changed(&self, changes: &[(&str, String)]) -> Result<String> {
+        let text = fs::read_to_string(&self.properties)?;
+        let lines = text.lines().map(|line| {
+            let key = line.split('=').next().unwrap_or_default();
+            let change = changes.iter().find(|(changed, _)| *changed == key);
+            change.map_or_else(|| line.to_owned(), |(key, value)| format!("{key}={value}"))
+        });
+        Ok(lines.map(|line| line + "\n").collect())
+    }
+
+    /// From the next start on it listens on `host`.
+    pub fn listen_on(&mut self, host: &str) -> Result<()> {
+        ensure!(self.process.is_none(), "node {} still runs", self.id);
+        let name = if self.id.0 > 100 {
+            "CONTROLLER"
+        } else {
+            "PLAINTEXT"
+        };
+        let text = self.changed(&[("listeners", format!("{name}://{host}:{}", self.door))])?;
+        fs::write(&self.properties, text)?;
+        host.clone_into(&mut self.host);
         Ok(())
+    }
+
+    /// A second process with this node's id, on an empty disk and a port of its own.
+    pub fn twin(&self) -> Result<Process> {
+        let folder = self
+            .data
+            .parent()
+            .context("a data directory stands in a folder")?;
+        let data = folder.join(format!("twin-{}", self.id));
+        fs::create_dir_all(&data)?;
+        let listener = format!("PLAINTEXT://127.0.0.1:{}", super::ports::free()?);
+        let changes = [
+            ("log.dirs", data.display().to_string()),
+            ("listeners", listener.clone()),
+            ("advertised.listeners", listener),
+        ];
+        let properties = folder.join(format!("twin-{}.properties", self.id));
+        fs::write(&properties, self.changed(&changes)?)?;
+        let log = folder.join(format!("twin-{}.log", self.id));
+        Process::start(self.command(&properties, &data)?, &log)
     }
 
     /// Everything that it has logged so far.

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, anyhow, ensure};
 use rdkafka::config::ClientConfig;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::error::KafkaError;
-use rdkafka::message::Message;
+use rdkafka::message::{BorrowedMessage, Message};
 use rdkafka::{ClientContext, Offset, TopicPartitionList};
 
 use crate::oracle::{Partition, Read, Reader};
@@ -69,29 +69,40 @@ pub fn read_all(
     reader: Reader,
     limit: Duration,
 ) -> Result<Vec<Read>> {
+    let mut reads = Vec::new();
+    let all = (topic, partitions);
+    each_record(bootstrap, all, limit, |message| {
+        reads.push(as_read(reader, message));
+        Ok(())
+    })?;
+    Ok(reads)
+}
+
+/// Gives every record of a topic with so many partitions, from the start of each partition to its end.
+pub fn each_record(
+    bootstrap: &str,
+    (topic, partitions): (&str, i32),
+    limit: Duration,
+    mut take: impl FnMut(&BorrowedMessage<'_>) -> Result<()>,
+) -> Result<()> {
     let consumer = consumer(bootstrap, topic, partitions)?;
     let began = Instant::now();
     let mut ended = BTreeSet::new();
-    let mut reads = Vec::new();
     while ended.len() < usize::try_from(partitions)? {
         let open = usize::try_from(partitions)? - ended.len();
-        ensure!(
-            began.elapsed() < limit,
-            "{open} partitions without an end, {} records read",
-            reads.len()
-        );
+        ensure!(began.elapsed() < limit, "{open} partitions without an end");
         match consumer.poll(POLL) {
             None => {}
-            Some(Ok(message)) => reads.push(as_read(reader, &message)),
+            Some(Ok(message)) => take(&message)?,
             Some(Err(KafkaError::PartitionEOF(partition))) => drop(ended.insert(partition)),
             // A broker that is away is asked again by the client itself.
-            Some(Err(KafkaError::MessageConsumption(code))) if began.elapsed() < limit => {
+            Some(Err(KafkaError::MessageConsumption(code))) => {
                 ensure!(!fatal(code), "reading {topic}: {code}");
             }
             Some(Err(error)) => return Err(error).with_context(|| format!("reading {topic}")),
         }
     }
-    Ok(reads)
+    Ok(())
 }
 
 fn fatal(code: rdkafka::types::RDKafkaErrorCode) -> bool {

@@ -75,6 +75,8 @@ pub struct Metadata {
 /// What one partition of a Produce was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Produced {
+    /// Which partition.
+    pub index: i32,
     /// Error code.
     pub error: i16,
     /// Offset of the first record, −1 with an error.
@@ -191,19 +193,20 @@ impl Connection {
         Ok(answers.remove(0))
     }
 
-    /// Produce v8 to several partitions; the answers come in the order in which they are given.
+    /// Produce v8 to several partitions of one topic; the answers are sorted by partition.
     pub fn produce_many(&mut self, acks: i16, parts: &[(&str, i32, &[u8])]) -> Result<Vec<Produced>> {
         let answer = self.ask(0, 8, produce_body(acks, parts).bytes())?;
         let mut reader = Reader::new(&answer);
         let topics = reader.list(|reader| {
             reader.string()?;
             reader.list(|reader| {
-                reader.i32()?;
+                let index = reader.i32()?;
                 let (error, base_offset, log_append_time) = (reader.i16()?, reader.i64()?, reader.i64()?);
                 reader.i64()?;
                 let record_errors = reader.list(|reader| Ok((reader.i32()?, reader.string()?)))?;
                 reader.string()?;
                 Ok(Produced {
+                    index,
                     error,
                     base_offset,
                     log_append_time,
@@ -213,7 +216,9 @@ impl Connection {
         })?;
         reader.i32()?;
         reader.end()?;
-        Ok(topics.into_iter().flatten().collect())
+        let mut answers: Vec<Produced> = topics.into_iter().flatten().collect();
+        answers.sort_by_key(|answer| answer.index);
+        Ok(answers)
     }
 
     /// Fetch v11 from one partition, without a session; waits at most `wait_ms` for `min_bytes`.
@@ -317,6 +322,21 @@ impl Connection {
         Ok(topics)
     }
 
+    /// DeleteTopics v3: an error code for each topic.
+    pub fn delete_topics(&mut self, names: &[&str]) -> Result<Vec<(String, i16)>> {
+        let mut body = Writer::new();
+        names
+            .iter()
+            .fold(body.count(names.len()), |body, name| body.string(name))
+            .i32(10_000);
+        let answer = self.ask(20, 3, body.bytes())?;
+        let mut reader = Reader::new(&answer);
+        reader.i32()?;
+        let topics = reader.list(|reader| Ok((reader.string()?, reader.i16()?)))?;
+        reader.end()?;
+        Ok(topics)
+    }
+
     /// InitProducerId v1 without a transactional id: producer id and epoch.
     pub fn producer_id(&mut self) -> Result<(i64, i16)> {
         let mut body = Writer::new();
@@ -373,9 +393,15 @@ impl Default for FetchLimits {
 
 fn produce_body(acks: i16, parts: &[(&str, i32, &[u8])]) -> Writer {
     let mut body = Writer::new();
-    body.null_string().i16(acks).i32(10_000).count(parts.len());
-    for (topic, index, records) in parts {
-        body.string(topic).count(1).i32(*index).sized(records);
+    let topic = parts.first().map_or("", |(topic, ..)| topic);
+    body.null_string()
+        .i16(acks)
+        .i32(10_000)
+        .count(1)
+        .string(topic)
+        .count(parts.len());
+    for (_, index, records) in parts {
+        body.i32(*index).sized(records);
     }
     body
 }
