@@ -2,5 +2,6 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod clients;
+mod config;
 mod kills;
 mod rules;

@@ -9,6 +9,7 @@ pub mod cases;
 pub mod clients;
 pub mod cluster;
 pub mod conformance;
+pub mod dump;
 pub mod kafka;
 pub mod load;
 pub mod oracle;

@@ -84,7 +84,9 @@ impl Process {
     /// SIGINT, as from Ctrl-C, and wait until it has ended by itself.
     pub fn interrupt(&mut self, limit: Duration) -> Result<ExitStatus> {
         self.signal(Signal::INT)?;
-        wait::until("the end after SIGINT", limit, || self.ended().context("still running"))
+        wait::until("the end after SIGINT", limit, || {
+            self.ended().context("still running")
+        })
     }
 
     /// SIGTERM without waiting.

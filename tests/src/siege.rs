@@ -52,7 +52,13 @@ impl Siege {
         let from = Instant::now();
         wait::pass(quiet);
         let quiet = load.acknowledgements().longest_gap(from, Instant::now());
-        Ok(Siege { cluster, quiet, load, tail, asked: 0 })
+        Ok(Siege {
+            cluster,
+            quiet,
+            load,
+            tail,
+            asked: 0,
+        })
     }
 
     /// Does something to the cluster, waits until it is whole again and acknowledges, and measures.
@@ -63,7 +69,10 @@ impl Siege {
         self.load.wait_for_more(2_000, WHOLE_WITHIN)?;
         let to = Instant::now();
         let acks: Acknowledgements = self.load.acknowledgements();
-        Ok(Blow { acknowledged: acks.count_between(from, to), gap: acks.longest_gap(from, to) })
+        Ok(Blow {
+            acknowledged: acks.count_between(from, to),
+            gap: acks.longest_gap(from, to),
+        })
     }
 
     /// Waits for so many further acknowledgements.
@@ -81,8 +90,14 @@ impl Siege {
     /// broker until one is acknowledged.
     pub fn next_commit(&mut self, since: Instant) -> Result<Duration> {
         let brokers = self.cluster.brokers();
-        let addresses = brokers.into_iter().filter(|id| self.cluster.runs(*id)).collect::<Vec<_>>();
-        let addresses = addresses.into_iter().map(|id| self.cluster.address(id)).collect::<Result<Vec<_>>>()?;
+        let addresses = brokers
+            .into_iter()
+            .filter(|id| self.cluster.runs(*id))
+            .collect::<Vec<_>>();
+        let addresses = addresses
+            .into_iter()
+            .map(|id| self.cluster.address(id))
+            .collect::<Result<Vec<_>>>()?;
         wait::until("a metadata commit", Duration::from_secs(30), || {
             self.asked += 1;
             let at = &addresses[self.asked as usize % addresses.len()];
@@ -105,9 +120,18 @@ impl Siege {
         let mut reads = self.tail.finish()?;
         reads.extend(read_all(&bootstrap, TOPIC, PARTITIONS, Reader(2), WHOLE_WITHIN)?);
         let complete = [Reader(2)].into();
-        let verdict = check(&History { sends: written.sends, reads, complete, ..History::default() });
+        let verdict = check(&History {
+            sends: written.sends,
+            reads,
+            complete,
+            ..History::default()
+        });
         let surprises = self.cluster.surprises();
-        ensure!(surprises.is_empty(), "alarms in the logs:\n{}", surprises.join("\n"));
+        ensure!(
+            surprises.is_empty(),
+            "alarms in the logs:\n{}",
+            surprises.join("\n")
+        );
         Ok(verdict)
     }
 }

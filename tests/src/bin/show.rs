@@ -28,7 +28,11 @@ fn main() -> ExitCode {
         ("path", Some(mutant)) => path::mutants::one(&mut board, &mutant),
         _ => return usage(),
     }
-    if board.close() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if board.close() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }
 
 fn usage() -> ExitCode {

@@ -304,7 +304,10 @@ pub fn timestamps(cluster: &Cluster) -> Result<String> {
     if leader.produce(name, 0, -1, &low.bytes())?.error == code::NONE {
         let batch = leader.fetch(name, 0, 0, FetchLimits::default())?.records;
         let largest = i64::from_be_bytes(batch[MAX_TIMESTAMP].try_into()?);
-        ensure!(largest == truth, "a false largest timestamp was stored: {largest} instead of {truth}");
+        ensure!(
+            largest == truth,
+            "a false largest timestamp was stored: {largest} instead of {truth}"
+        );
     }
 
     let stamped = "bc-061-stamped";

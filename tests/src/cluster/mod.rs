@@ -139,6 +139,7 @@ impl Builder {
         });
         let voters = voters.collect::<Vec<_>>().join(",");
         let links = Arc::new(Links::default());
+        std::fs::create_dir_all(&folder)?;
         let names = names::Names::in_folder(&folder)?;
         let mut nodes = BTreeMap::new();
         for (id, (inner, outer)) in doors {

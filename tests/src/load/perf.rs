@@ -54,16 +54,26 @@ fn digest(payload: &[u8]) -> (u64, u64) {
 impl Ledger {
     /// The first `count` payloads of `size` bytes, none read yet.
     pub fn of(count: u32, size: usize) -> Ledger {
-        let owed = payloads(size).zip(0..count).map(|(payload, index)| (digest(&payload), index));
-        Ledger { owed: owed.collect(), newest: BTreeMap::new(), read: 0 }
+        let owed = payloads(size)
+            .zip(0..count)
+            .map(|(payload, index)| (digest(&payload), index));
+        Ledger {
+            owed: owed.collect(),
+            newest: BTreeMap::new(),
+            read: 0,
+        }
     }
 
     /// One record that was read from `partition`: fails unless it is owed, and sent after all read before it.
     pub fn read(&mut self, partition: i32, payload: &[u8]) -> Result<()> {
         let index = self.owed.remove(&digest(payload));
-        let index = index.with_context(|| format!("record {} of {partition}: never sent, or twice", self.read))?;
+        let index =
+            index.with_context(|| format!("record {} of {partition}: never sent, or twice", self.read))?;
         let before = self.newest.insert(partition, index);
-        ensure!(before.is_none_or(|before| before < index), "{index} after {before:?} in {partition}");
+        ensure!(
+            before.is_none_or(|before| before < index),
+            "{index} after {before:?} in {partition}"
+        );
         self.read += 1;
         Ok(())
     }

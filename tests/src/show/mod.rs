@@ -22,7 +22,12 @@ pub struct Board {
 impl Board {
     /// A board that measures only rows whose name begins with one of `only`; all of them where there is none.
     pub fn new(only: Vec<String>) -> Board {
-        Board { only, held: 0, broken: Vec::new(), began: Instant::now() }
+        Board {
+            only,
+            held: 0,
+            broken: Vec::new(),
+            began: Instant::now(),
+        }
     }
 
     /// Whether a row of this name is wanted.
@@ -30,9 +35,10 @@ impl Board {
         self.only.is_empty() || self.only.iter().any(|prefix| what.starts_with(prefix.as_str()))
     }
 
-    /// Whether any row of a group is wanted, so that its cluster need not be started for nothing.
-    pub fn wants_any(&self, group: &[&str]) -> bool {
-        group.iter().any(|what| self.wants(what))
+    /// Whether any row whose name begins with `group` can be wanted, so that nothing is started for nothing.
+    pub fn wants_some_of(&self, group: &str) -> bool {
+        let meets = |prefix: &String| prefix.starts_with(group) || group.starts_with(prefix.as_str());
+        self.only.is_empty() || self.only.iter().any(meets)
     }
 
     /// Measures one row. The figure of a row that does not hold is the reason.
@@ -57,7 +63,10 @@ impl Board {
         let mut lines = figure.lines();
         let verdict = if held { "held" } else { "NOT HELD" };
         let seconds = began.elapsed().as_secs_f64();
-        println!("{what:<44} {verdict:<8} {seconds:>6.1} s  {}", lines.next().unwrap_or_default());
+        println!(
+            "{what:<44} {verdict:<8} {seconds:>6.1} s  {}",
+            lines.next().unwrap_or_default()
+        );
         lines.for_each(|line| println!("{:62}{line}", ""));
         if held {
             self.held += 1;

@@ -18,7 +18,7 @@ const CI_MAX: Duration = Duration::from_secs(18 * 60);
 
 /// One row each.
 pub fn rows(board: &mut Board) {
-    if !board.wants_any(&["clean up", "clean ci"]) {
+    if !board.wants_some_of("clean") {
         return;
     }
     let folder = match clone() {
@@ -31,8 +31,11 @@ pub fn rows(board: &mut Board) {
 
 fn clone() -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
-    let status = Command::new("git").args(["clone", "-q", "--no-hardlinks"]).arg(workspace()).arg(folder.path());
-    ensure!({ status }.status()?.success(), "git clone failed");
+    let mut git = Command::new("git");
+    git.args(["clone", "-q", "--no-hardlinks"])
+        .arg(workspace())
+        .arg(folder.path());
+    ensure!(git.status()?.success(), "git clone failed");
     Ok(folder)
 }
 
@@ -50,10 +53,21 @@ fn continuous_integration(clone: &Path) -> Result<String> {
     let began = Instant::now();
     let mut command = in_clone(".ci/run", clone);
     // A target folder of its own: nothing may be built before.
-    let output = command.env("CI", "true").env("CARGO_TARGET_DIR", clone.join("target")).output()?;
+    let output = command
+        .env("CI", "true")
+        .env("CARGO_TARGET_DIR", clone.join("target"))
+        .output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let stages: Vec<&str> = text.lines().filter(|line| line.starts_with("── ") && line.ends_with(" s")).collect();
-    ensure!(output.status.success(), "{}\n{text}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    let stages: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("── ") && line.ends_with(" s"))
+        .collect();
+    ensure!(
+        output.status.success(),
+        "{}\n{text}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     let took = began.elapsed();
     ensure!(took <= CI_MAX, "{} s\n{}", took.as_secs(), stages.join("\n"));
     Ok(format!("{} s\n{}", took.as_secs(), stages.join("\n")))
@@ -61,13 +75,17 @@ fn continuous_integration(clone: &Path) -> Result<String> {
 
 fn build_and_serve(clone: &Path) -> Result<String> {
     let began = Instant::now();
-    let built = in_clone("cargo", clone).args(["build", "--release", "--quiet"]).status()?;
+    let built = in_clone("cargo", clone)
+        .args(["build", "--release", "--quiet"])
+        .status()?;
     ensure!(built.success(), "cargo build --release failed");
     let built = began.elapsed();
     let port = ports::free()?;
     let up = |log: &str| {
         let mut command = in_clone("target/release/millrace", clone);
-        command.args(["up", "--port", &port.to_string()]).env("NO_COLOR", "1");
+        command
+            .args(["up", "--port", &port.to_string()])
+            .env("NO_COLOR", "1");
         Process::start(command, &clone.join(log))
     };
     let began = Instant::now();
@@ -76,16 +94,27 @@ fn build_and_serve(clone: &Path) -> Result<String> {
     let serving = began.elapsed();
     ask::create(&bootstrap, NewTopic::new("hello", 1, 3))?;
     clients::kcat_produce(&bootstrap, "hello", "none", b"one\ntwo\n")?;
-    ensure!(clients::kcat_consume(&bootstrap, "hello", 0, 2)? == b"one\ntwo\n", "kcat read something else");
+    ensure!(
+        clients::kcat_consume(&bootstrap, "hello", 0, 2)? == b"one\ntwo\n",
+        "kcat read something else"
+    );
     let status = process.interrupt(Duration::from_secs(40))?;
     ensure!(status.success(), "after Ctrl-C it ended with {status}");
     let mut again = up("second.log")?;
     let bootstrap = announced(&clone.join("second.log"), &mut again)?;
     ask::everything_in_sync(&bootstrap, "hello", Duration::from_secs(30))?;
-    ensure!(clients::kcat_consume(&bootstrap, "hello", 0, 2)? == b"one\ntwo\n", "the data is gone");
-    ensure!(again.interrupt(Duration::from_secs(40))?.success(), "the second end was not clean");
+    ensure!(
+        clients::kcat_consume(&bootstrap, "hello", 0, 2)? == b"one\ntwo\n",
+        "the data is gone"
+    );
+    ensure!(
+        again.interrupt(Duration::from_secs(40))?.success(),
+        "the second end was not clean"
+    );
     let (built, serving) = (built.as_secs(), serving.as_millis());
-    Ok(format!("built in {built} s, serving after {serving} ms, the same data after a restart"))
+    Ok(format!(
+        "built in {built} s, serving after {serving} ms, the same data after a restart"
+    ))
 }
 
 /// The bootstrap address that `millrace up` prints once everything serves.
@@ -96,8 +125,10 @@ fn announced(log: &Path, process: &mut Process) -> Result<String> {
         }
         let text = std::fs::read_to_string(log)?;
         let words = text.split(|c: char| c.is_whitespace() || c == '`' || c == '\'');
-        let word = words.filter(|word| word.matches("127.0.0.1:").count() >= 3).last();
-        let word = word.with_context(|| format!("not yet in:\n{text}"))?.trim_end_matches(['.', ')']);
+        let word = words.rev().find(|word| word.matches("127.0.0.1:").count() >= 3);
+        let word = word
+            .with_context(|| format!("not yet in:\n{text}"))?
+            .trim_end_matches(['.', ')']);
         ask::brokers(word.split(',').next().context("an address")?)?;
         Ok(word.to_owned())
     })

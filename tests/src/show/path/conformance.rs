@@ -15,9 +15,17 @@ pub fn rows(board: &mut Board) {
             "{} same, {} accepted, {} differ, {} not served",
             counts.same, counts.accepted, counts.differs, counts.not_served
         );
-        let told: Vec<&str> = counts.lines.iter().map(String::as_str).filter(|l| !l.starts_with("not served")).collect();
+        let told: Vec<&str> = counts
+            .lines
+            .iter()
+            .map(String::as_str)
+            .filter(|l| !l.starts_with("not served"))
+            .collect();
         anyhow::ensure!(counts.differs == 0, "{sums}\n{}", told.join("\n"));
-        anyhow::ensure!(counts.same >= SAME_MIN, "{sums}; at least {SAME_MIN} must be the same");
+        anyhow::ensure!(
+            counts.same >= SAME_MIN,
+            "{sums}; at least {SAME_MIN} must be the same"
+        );
         Ok(sums)
     });
 }

@@ -5,8 +5,6 @@ use crate::cases::frames;
 use crate::cluster::Cluster;
 use crate::show::Board;
 
-const ROWS: &[&str] = &["hostile lengths", "hostile bodies", "hostile silence", "hostile memory"];
-
 /// How many silent connections a broker must bear.
 const SILENT: usize = 2_000;
 
@@ -15,7 +13,7 @@ const GROWTH_BYTES_MAX: u64 = 24 << 20;
 
 /// One row each.
 pub fn rows(board: &mut Board) {
-    if !board.wants_any(ROWS) {
+    if !board.wants_some_of("hostile") {
         return;
     }
     let cluster = match Cluster::builder().start() {
@@ -31,7 +29,12 @@ pub fn rows(board: &mut Board) {
     board.row("hostile memory", || {
         let (before, after) = (before?.resident_bytes, cluster.figures(id)?.resident_bytes);
         let grown = after.saturating_sub(before);
-        anyhow::ensure!(grown < GROWTH_BYTES_MAX, "from {} MiB to {} MiB", before >> 20, after >> 20);
+        anyhow::ensure!(
+            grown < GROWTH_BYTES_MAX,
+            "from {} MiB to {} MiB",
+            before >> 20,
+            after >> 20
+        );
         Ok(format!("{} MiB before, {} MiB after", before >> 20, after >> 20))
     });
     board.row("hostile logs", || super::cases::judged(cluster));

@@ -34,7 +34,7 @@ const ALL_RECORDS_MIN: u64 = 60_000;
 
 /// Rows of the script, and of the cut.
 pub fn rows(board: &mut Board) {
-    if board.wants("kill") {
+    if board.wants_some_of("kill") {
         script(board);
     }
     board.row("cut one controller off", cut);
@@ -47,7 +47,9 @@ fn script(board: &mut Board) {
         Err(error) => return board.row("kill", || Err(error)),
     };
     for id in siege.cluster.brokers() {
-        board.row(&format!("kill broker {id}, restart"), || kill_broker(&mut siege, id));
+        board.row(&format!("kill broker {id}, restart"), || {
+            kill_broker(&mut siege, id)
+        });
     }
     board.row("kill the active controller", || kill_active(&mut siege));
     board.row("kill the next active controller", || kill_active(&mut siege));
@@ -76,7 +78,11 @@ fn script(board: &mut Board) {
     board.row("kill oracle", || {
         let verdict = siege.lift()?;
         ensure!(verdict.holds(), "{verdict}");
-        at_least("records acknowledged", verdict.acknowledged as u64, ALL_RECORDS_MIN)?;
+        at_least(
+            "records acknowledged",
+            verdict.acknowledged as u64,
+            ALL_RECORDS_MIN,
+        )?;
         Ok(verdict.to_string())
     });
 }
@@ -84,11 +90,19 @@ fn script(board: &mut Board) {
 fn figure(siege: &Siege, blow: Blow) -> Result<String> {
     at_least("records acknowledged", blow.acknowledged as u64, ROW_RECORDS_MIN)?;
     let (gap, quiet) = (blow.gap.as_millis(), siege.quiet.as_millis());
-    Ok(format!("{} acknowledged, longest gap {gap} ms, quiet {quiet} ms", blow.acknowledged))
+    Ok(format!(
+        "{} acknowledged, longest gap {gap} ms, quiet {quiet} ms",
+        blow.acknowledged
+    ))
 }
 
 fn ensure_gap(gap: Duration, most: Duration) -> Result<()> {
-    ensure!(gap <= most, "longest gap {} ms, at most {} ms", gap.as_millis(), most.as_millis());
+    ensure!(
+        gap <= most,
+        "longest gap {} ms, at most {} ms",
+        gap.as_millis(),
+        most.as_millis()
+    );
     Ok(())
 }
 
@@ -122,9 +136,17 @@ fn kill_active(siege: &mut Siege) -> Result<String> {
         siege.cluster.start(id)
     })?;
     let commit = commit.context("a commit")?;
-    ensure!(commit <= COMMIT_AFTER_KILL_MAX, "the next commit came after {} ms", commit.as_millis());
+    ensure!(
+        commit <= COMMIT_AFTER_KILL_MAX,
+        "the next commit came after {} ms",
+        commit.as_millis()
+    );
     ensure_controller_gap(siege, blow)?;
-    Ok(format!("commit after {} ms; {}", commit.as_millis(), figure(siege, blow)?))
+    Ok(format!(
+        "commit after {} ms; {}",
+        commit.as_millis(),
+        figure(siege, blow)?
+    ))
 }
 
 fn term_active(siege: &mut Siege) -> Result<String> {
@@ -138,9 +160,17 @@ fn term_active(siege: &mut Siege) -> Result<String> {
         siege.cluster.start(id)
     })?;
     let commit = commit.context("a commit")?;
-    ensure!(commit <= COMMIT_AFTER_TERM_MAX, "the next commit came after {} ms", commit.as_millis());
+    ensure!(
+        commit <= COMMIT_AFTER_TERM_MAX,
+        "the next commit came after {} ms",
+        commit.as_millis()
+    );
     ensure_controller_gap(siege, blow)?;
-    Ok(format!("commit after {} ms; {}", commit.as_millis(), figure(siege, blow)?))
+    Ok(format!(
+        "commit after {} ms; {}",
+        commit.as_millis(),
+        figure(siege, blow)?
+    ))
 }
 
 /// One controller, the active one, is cut off from the others, and healed.
@@ -166,5 +196,8 @@ fn cut() -> Result<String> {
     let verdict = siege.lift()?;
     ensure!(verdict.holds(), "{verdict}");
     let commit = commit.context("a commit")?;
-    Ok(format!("commit after {} ms; {figure}; {verdict}", commit.as_millis()))
+    Ok(format!(
+        "commit after {} ms; {figure}; {verdict}",
+        commit.as_millis()
+    ))
 }

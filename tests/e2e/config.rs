@@ -1,0 +1,98 @@
+//! A configuration that cannot be right ends the process with status 2 and one line: key, value, what is allowed.
+
+use std::process::{Command, Output};
+
+use tests::binaries::binary;
+use tests::cluster::{Cluster, broker, ports};
+
+fn broker_with(pairs: &[&str]) -> Output {
+    let folder = tempfile::tempdir().unwrap();
+    let port = ports::free().unwrap();
+    let file = folder.path().join("server.properties");
+    let data = folder.path().join("data");
+    let text = format!(
+        "process.roles=broker\nnode.id=1\ncontroller.quorum.voters=101@127.0.0.1:{}\n\
+         listeners=PLAINTEXT://127.0.0.1:{port}\nlog.dirs={}\n",
+        ports::free().unwrap(),
+        data.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let mut command = Command::new("timeout");
+    command
+        .args(["20"])
+        .arg(binary("millrace-broker").unwrap())
+        .arg("--config")
+        .arg(&file);
+    for pair in pairs {
+        command.args(["--set", pair]);
+    }
+    let output = command.env("NO_COLOR", "1").output().unwrap();
+    assert!(!data.exists(), "something was opened with {pairs:?}");
+    output
+}
+
+/// The line that says why, which has to name every one of `parts`.
+fn refused(pairs: &[&str], parts: &[&str]) {
+    let output = broker_with(pairs);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{pairs:?}: {text}");
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains(" WARN ")).collect();
+    assert_eq!(lines.len(), 1, "{pairs:?}: {text}");
+    for part in parts {
+        assert!(lines[0].contains(part), "no {part} in: {}", lines[0]);
+    }
+}
+
+#[test]
+fn a_configuration_that_cannot_be_right_ends_with_status_2() {
+    refused(&["num.network.thraeds=3"], &["num.network.thraeds", "3"]);
+    refused(&["log.segment.bytes=many"], &["log.segment.bytes", "many"]);
+    refused(&["log.segment.bytes=-1"], &["log.segment.bytes", "-1"]);
+    refused(&["node.id=-7"], &["node.id", "-7"]);
+    refused(&["process.roles=conductor"], &["process.roles", "conductor"]);
+}
+
+#[test]
+fn a_key_that_promises_a_protection_not_given_is_refused() {
+    let authorizer = "org.apache.kafka.metadata.authorizer.StandardAuthorizer";
+    refused(
+        &[&format!("authorizer.class.name={authorizer}")],
+        &["authorizer.class.name", authorizer],
+    );
+    refused(
+        &["listeners=SASL_PLAINTEXT://127.0.0.1:29092"],
+        &["listeners", "SASL_PLAINTEXT"],
+    );
+}
+
+#[test]
+fn the_data_of_another_node_is_refused() {
+    let mut cluster = Cluster::builder().start().unwrap();
+    cluster.term(broker(1)).unwrap();
+    let file = cluster.folder().join("node-1.properties");
+    let stranger = Command::new("timeout")
+        .arg("20")
+        .arg(binary("millrace-broker").unwrap())
+        .arg("--config")
+        .arg(&file)
+        .args(["--set", "node.id=2"])
+        .output()
+        .unwrap();
+    assert_eq!(
+        stranger.status.code(),
+        Some(2),
+        "{}",
+        String::from_utf8_lossy(&stranger.stderr)
+    );
+}
+
+#[test]
+fn a_taken_port_is_a_clear_end() {
+    let cluster = Cluster::builder().start().unwrap();
+    let listener = format!("listeners=PLAINTEXT://{}", cluster.bootstrap());
+    let output = broker_with(&[&listener]);
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    let port = cluster.bootstrap().rsplit(':').next().unwrap().to_owned();
+    assert!(text.contains(&port), "{text}");
+}
