@@ -1,6 +1,9 @@
 //! Where the leader is, told to clients in errors (KIP-951), and the short hold of a Produce that comes before the news
 //! of the move it is about.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use metadata::ids::{BrokerId, PartitionId};

@@ -1,6 +1,9 @@
 //! What a change of the metadata asks of each partition on this broker, and which lane a partition belongs to. A pure
 //! function of the image before and the image after, so that any number of batches may be taken in at once.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 

@@ -19,4 +19,6 @@ pub mod producer_ids;
 pub mod proposals;
 pub mod replica;
 pub mod session;
+#[cfg(test)]
+mod testing;
 pub mod time;

@@ -4,6 +4,9 @@
 //!
 //! Must not know what requests say, nor hold their bytes.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::VecDeque;
 
 use crate::mutants::{self, Mutant};
@@ -141,7 +144,11 @@ impl Pipeline {
     /// Whether the shell may read another request. Asked after each step; while it may not, bytes wait in the socket.
     #[must_use]
     pub fn wants_request(&self) -> bool {
-        if self.closed {
+        let closes = self
+            .pending
+            .iter()
+            .any(|pending| pending.stage == Stage::Ended(Ending::Close));
+        if self.closed || closes {
             return false;
         }
         match self.overlap {
@@ -278,17 +285,17 @@ impl Pipeline {
         if before().any(|earlier| earlier.stage == Stage::Ended(Ending::Close)) {
             return false;
         }
-        let overlaps = matches!(self.overlap, Overlap::Produce(_))
-            && (self.pending[at].kind == Kind::Produce
-                || mutants::is_selected(Mutant::BarrierMissingInPipeline));
-        if !overlaps {
+        let kind = self.pending[at].kind;
+        if kind == Kind::Barrier && mutants::is_selected(Mutant::BarrierMissingInPipeline) {
+            return true;
+        }
+        if kind == Kind::Barrier || self.overlap == Overlap::None {
             return at == 0;
         }
         // On no partition may a later batch overtake an earlier one: all of the earlier are in their logs.
         before().all(|earlier| {
             earlier.kind == Kind::Produce
                 && matches!(earlier.stage, Stage::Appended | Stage::Ended(_) | Stage::Sending)
-                || mutants::is_selected(Mutant::BarrierMissingInPipeline)
         })
     }
 }

@@ -1,6 +1,9 @@
 //! Producing: who may append, and how long an answer waits for the in-sync replicas. Waiters are released by events,
 //! never by asking again. Must not know records.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};

@@ -1,6 +1,9 @@
 //! Producer ids: handed out one by one from blocks that the controller gives (T-12). The next block is asked for
 //! before the present one is used up, so that nobody waits for it.
 
+#[cfg(test)]
+mod tests;
+
 use std::time::Duration;
 
 use metadata::ids::ProducerId;

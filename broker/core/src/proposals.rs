@@ -1,6 +1,9 @@
 //! The way of in-sync proposals to the controller: one request on its way per broker, everything that waits goes with
 //! the next, and a proposal is never given up, for it may have been carried out (R3.56).
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -13,8 +13,6 @@
 //! (F-25, F-26), and a log is cut only where the leader's history says so (F-23). Must not hold records.
 
 #[cfg(test)]
-mod convergence_tests;
-#[cfg(test)]
 mod tests;
 mod track;
 

@@ -1,1 +1,0 @@
-//! Claims, one test each.
