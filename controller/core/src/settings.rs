@@ -35,7 +35,7 @@ impl Settings {
             session_timeout: config.session_timeout,
             disconnect_grace: config.disconnect_grace,
             idle_interval: config.idle_interval,
-            quorum_lease: config.election.shortest,
+            quorum_lease: config.election.longest,
             demotion_after: config.election.longest,
             topics: config.topics.clone(),
             node,

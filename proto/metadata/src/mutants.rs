@@ -6,18 +6,26 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SKIPPED_CHAIN_CHECK: AtomicBool = AtomicBool::new(false);
+static EPOCH_NOT_BUMPED: AtomicBool = AtomicBool::new(false);
 
 /// Switches a fault on for the life of the process. False when this crate has none of that name.
 #[must_use]
 pub fn select(name: &str) -> bool {
-    if name == "skipped_chain_check" {
-        SKIPPED_CHAIN_CHECK.store(true, Ordering::Relaxed);
-        return true;
-    }
-    false
+    let fault = match name {
+        "skipped_chain_check" => &SKIPPED_CHAIN_CHECK,
+        "epoch_not_bumped" => &EPOCH_NOT_BUMPED,
+        _ => return false,
+    };
+    fault.store(true, Ordering::Relaxed);
+    true
 }
 
 /// Batches apply without the check that they follow the one that they were decided on.
 pub(crate) fn skipped_chain_check() -> bool {
     SKIPPED_CHAIN_CHECK.load(Ordering::Relaxed)
+}
+
+/// A new leader gets the leader epoch of the old one.
+pub(crate) fn epoch_not_bumped() -> bool {
+    EPOCH_NOT_BUMPED.load(Ordering::Relaxed)
 }

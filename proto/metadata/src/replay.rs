@@ -501,6 +501,11 @@ fn changed(before: &Partition, it: &PartitionChanged) -> Partition {
         Some(LeaderChange::To(broker)) => (Some(broker), before.leader_epoch.next()),
         Some(LeaderChange::Nobody) => (None, before.leader_epoch.next()),
     };
+    #[cfg(feature = "mutants")]
+    let leader_epoch = match crate::mutants::epoch_not_bumped() {
+        true => before.leader_epoch,
+        false => leader_epoch,
+    };
     let epoch: PartitionEpoch = before.epoch.next();
     Partition {
         replicas: or(&it.replicas, &before.replicas),
