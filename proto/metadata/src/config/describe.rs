@@ -302,9 +302,12 @@ fn broker_synonyms(key: &Key, layers: &Layers<'_>) -> Vec<Synonym> {
     };
     said.extend(chain.iter().filter_map(of_file));
     let by_default = |key: &&Key| {
-        key.default_value()
+        // What cannot stand in a file has no default that a file could fall back to.
+        let text = key
+            .default_value()
             .text()
-            .map(|text| synonym(key, key.name, &text, Source::Default))
+            .filter(|_| key.update != Update::OnlyDynamic)?;
+        Some(synonym(key, key.name, &text, Source::Default))
     };
     said.extend(chain.iter().filter_map(by_default));
     said.into_iter()

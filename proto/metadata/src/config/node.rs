@@ -186,9 +186,7 @@ impl NodeConfig {
                     "the same number as node.id, or nothing",
                 ));
             }
-            (Some(id), _) | (None, Some(id)) => {
-                self.node_id = NodeId(i32::try_from(id).expect("the key is of 32 bits"));
-            }
+            (Some(id), _) | (None, Some(id)) => self.name_by_both_keys(id),
             (None, None) if wrong(errors, "node.id") => {}
             (None, None) => {
                 errors.push(ConfigError::missing(
@@ -196,6 +194,19 @@ impl NodeConfig {
                     "a whole number of 0 or more must be given",
                 ));
             }
+        }
+    }
+
+    /// As in Kafka, either of the two keys also gives the other, so that a description shows both.
+    fn name_by_both_keys(&mut self, id: i64) {
+        self.node_id = NodeId(i32::try_from(id).expect("the key is of 32 bits"));
+        let known = ["node.id", "broker.id"]
+            .iter()
+            .find_map(|key| self.given.get(key))
+            .cloned();
+        if let Some(given) = known {
+            self.given.insert("node.id", given.clone());
+            self.given.insert("broker.id", given);
         }
     }
 

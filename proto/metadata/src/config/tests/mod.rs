@@ -5,6 +5,7 @@ mod defaults;
 mod describe;
 mod listeners;
 mod properties;
+mod recorded;
 mod resolve;
 mod roles;
 mod topics;
