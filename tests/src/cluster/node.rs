@@ -135,9 +135,6 @@ impl Node {
         };
         command.env("NO_COLOR", "1").env("RUST_BACKTRACE", "1");
         command.current_dir(data.parent().context("a data directory stands in a folder")?);
-        if std::env::var_os("RUST_LOG").is_none() {
-            command.env("RUST_LOG", "info");
-        }
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         Ok(command)
     }
