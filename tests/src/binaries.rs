@@ -1,5 +1,6 @@
 //! Where the binaries under test are. They are built once per test process, from this workspace and in the
-//! profile of the test itself, so that a test can never run against yesterday's code.
+//! profile of the test itself, so that a test can never run against yesterday's code. `MILLRACE_TEST_BINARIES`
+//! names a folder of others, built by hand, instead.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -59,8 +60,8 @@ fn target_folder() -> Result<PathBuf> {
 
 fn build() -> Result<PathBuf> {
     let target = target_folder()?;
-    if std::env::var_os("MILLRACE_BINARIES").is_some_and(|value| value == "prebuilt") {
-        return Ok(target.join(profile()));
+    if let Some(folder) = std::env::var_os("MILLRACE_TEST_BINARIES") {
+        return Ok(PathBuf::from(folder));
     }
     let mut command = Command::new(env!("CARGO"));
     command

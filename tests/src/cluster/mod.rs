@@ -33,6 +33,26 @@ impl fmt::Display for NodeId {
     }
 }
 
+/// What a node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It decides about metadata.
+    Controller,
+    /// It keeps logs and serves clients.
+    Broker,
+}
+
+impl NodeId {
+    /// Which kind of node has this id.
+    pub fn role(self) -> Role {
+        if self.0 > 100 {
+            Role::Controller
+        } else {
+            Role::Broker
+        }
+    }
+}
+
 /// Broker `n`, counted from 1.
 pub const fn broker(n: u32) -> NodeId {
     NodeId(n)
@@ -51,7 +71,7 @@ pub struct Builder {
     controllers: u32,
     brokers: u32,
     settings: Vec<(String, String)>,
-    environment: Vec<(String, String)>,
+    environment: Vec<(Role, String, String)>,
     cuttable: bool,
     apache_kafka: bool,
     folder: Option<PathBuf>,
@@ -78,9 +98,9 @@ impl Builder {
         self
     }
 
-    /// One environment variable of every node.
-    pub fn environment(mut self, name: &str, value: &str) -> Builder {
-        self.environment.push((name.to_owned(), value.to_owned()));
+    /// One environment variable of every node with this role.
+    pub fn environment(mut self, role: Role, name: &str, value: &str) -> Builder {
+        self.environment.push((role, name.to_owned(), value.to_owned()));
         self
     }
 

@@ -105,7 +105,11 @@ impl Node {
             names: None,
             process: None,
             properties,
-            environment: builder.environment.clone(),
+            environment: {
+                let own = builder.environment.iter().filter(|(role, ..)| *role == id.role());
+                own.map(|(_, name, value)| (name.clone(), value.clone()))
+                    .collect()
+            },
         })
     }
 

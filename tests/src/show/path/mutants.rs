@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 
 use crate::binaries::{mutants, workspace};
 use crate::cases::{produce, replicas};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Role};
 use crate::show::Board;
 
 /// A fault, and the check that must notice it.
@@ -18,8 +18,8 @@ struct Mutant {
 
 /// What notices a fault.
 enum Check {
-    /// A case on a cluster of this many controllers and brokers.
-    Case(u32, u32, fn(&mut Cluster) -> Result<String>),
+    /// A case on one controller and this many brokers; the fault is in nodes of these roles.
+    Case(&'static [Role], u32, fn(&mut Cluster) -> Result<String>),
     /// A test of a package, by the arguments of `cargo test`.
     Test(&'static [&'static str]),
 }
@@ -27,7 +27,7 @@ enum Check {
 const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watermark_ignores_min_isr",
-        check: Check::Case(1, 3, replicas::watermark_below_min_in_sync),
+        check: Check::Case(&[Role::Broker], 3, replicas::watermark_below_min_in_sync),
     },
     Mutant {
         name: "commit_before_sync",
@@ -42,15 +42,19 @@ const MUTANTS: &[Mutant] = &[
     },
     Mutant {
         name: "epoch_not_bumped",
-        check: Check::Case(1, 3, replicas::a_new_leader_has_a_new_epoch),
+        check: Check::Case(
+            &[Role::Controller, Role::Broker],
+            3,
+            replicas::a_new_leader_has_a_new_epoch,
+        ),
     },
     Mutant {
         name: "truncate_one_too_few",
-        check: Check::Case(1, 3, replicas::a_diverged_leader_is_cut_back),
+        check: Check::Case(&[Role::Broker], 3, replicas::a_diverged_leader_is_cut_back),
     },
     Mutant {
         name: "duplicate_sequence_accepted",
-        check: Check::Case(1, 1, |cluster| produce::sequences(cluster)),
+        check: Check::Case(&[Role::Broker], 1, |cluster| produce::sequences(cluster)),
     },
     Mutant {
         name: "skipped_chain_check",
@@ -95,16 +99,11 @@ fn caught(mutant: &Mutant) -> Result<String> {
 
 fn checked(mutant: &Mutant, planted: bool) -> Result<String> {
     match &mutant.check {
-        Check::Case(controllers, brokers, case) => {
-            let builder = Cluster::builder()
-                .controllers(*controllers)
-                .brokers(*brokers)
-                .binaries(mutants()?);
-            let builder = if planted {
-                builder.environment("MILLRACE_MUTANT", mutant.name)
-            } else {
-                builder
-            };
+        Check::Case(roles, brokers, case) => {
+            let mut builder = Cluster::builder().brokers(*brokers).binaries(mutants()?);
+            for role in roles.iter().filter(|_| planted) {
+                builder = builder.environment(*role, "MILLRACE_MUTANT", mutant.name);
+            }
             // A cluster that does not even start catches nothing.
             let mut cluster = match builder.start() {
                 Ok(cluster) => cluster,
