@@ -28,12 +28,14 @@ use crate::directory::{Directory, Unfit};
 use crate::driver::{Outlets, Shell, image_of};
 use crate::inbox::{Inbox, Input};
 use crate::published::Published;
-use crate::quorum::{self, Addressing, Committed, Dump, Layout, LogStore, Quorum, Unusable};
+use crate::quorum::{self, Addressing, Committed, Dump, Layout, Opened, Quorum, Unusable};
 use crate::services::{self, Desk};
 use crate::settings;
 
 /// The metadata log's folder, under Kafka's name for its only partition.
 const LOG_DIR: &str = "__cluster_metadata-0";
+/// What the metadata log must at least hold.
+const FLOOR: &str = "metadata.floor";
 /// How long a leader that stops waits for another to take over.
 const HAND_OVER_TIME: Duration = Duration::from_millis(250);
 /// How long open calls may take to end once the lead is handed over.
@@ -66,7 +68,7 @@ impl fmt::Display for StartError {
                 f,
                 "{}: the metadata log is {why}; no other controllers lead a live quorum, so it is not set aside by \
                  itself. Nothing was changed. Start the other controllers first; if they are lost for good, move \
-                 this folder away by hand and accept what it no longer holds",
+                 this directory away by hand and accept what it no longer holds",
                 dir.display()
             ),
             Self::Unusable(dir, why) => write!(f, "{}: the metadata log {why}", dir.display()),
@@ -114,34 +116,26 @@ impl Node {
         machine: Machine,
     ) -> Result<Node, StartError> {
         let listeners = bind(&settings.listeners).await?;
-        let configured = settings.cluster_id.as_deref();
-        let mut directory = Directory::open(
+        let directory = Directory::open(
             machine.disk.clone(),
             &settings.metadata_dir,
             settings.node_id,
-            configured,
+            settings.cluster_id.as_deref(),
             machine.entropy.as_ref(),
         )?;
-        if let (None, Some(configured)) = (directory.cluster_id(), configured) {
-            let joined = directory.join(configured);
-            joined.map_err(|fault| failed_in(&settings.metadata_dir, fault))?;
-        }
-        let log_dir = settings.metadata_dir.join(LOG_DIR);
-        let layout = Layout::below(&log_dir);
-        let (store, addressing) = open_store(settings, &machine, directory, &log_dir).await?;
+        let (opened, addressing) = open_quorum(settings, &machine, directory).await?;
         let (committed, apply_stream) = mpsc::unbounded_channel();
+        let unusable = |why| StartError::Unusable(settings.metadata_dir.clone(), why);
         let (quorum, snapshot) = Quorum::start(
-            store,
-            machine.disk.clone(),
-            &layout.snapshots,
+            opened,
             addressing,
             settings::timing(settings),
             machine.entropy.clone(),
             committed,
         )
         .await
-        .map_err(|why| StartError::Unusable(log_dir.clone(), why))?;
-        let start = starting_image(snapshot).map_err(|why| StartError::Unusable(log_dir, why))?;
+        .map_err(|fault| unusable(Unusable::Fault(fault)))?;
+        let start = starting_image(snapshot).map_err(unusable)?;
         Ok(Parts {
             settings,
             config,
@@ -216,36 +210,56 @@ async fn bind(listeners: &[Endpoint]) -> Result<Vec<TcpListener>, StartError> {
     Ok(bound)
 }
 
-/// Opens the store. A damaged one is set aside only while others lead a live quorum without this node; it is kept, and
-/// this node begins anew as another incarnation.
-async fn open_store(
+fn layout(metadata_dir: &Path) -> Layout {
+    let log_dir = metadata_dir.join(LOG_DIR);
+    Layout {
+        // Beside the folder that it watches over: who removes that one alone is found out.
+        floor: metadata_dir.join(FLOOR),
+        ..Layout::below(&log_dir)
+    }
+}
+
+/// Opens store and snapshots. Damaged ones are set aside only while others lead a live quorum without this node; they
+/// are kept, and this node begins anew as another incarnation.
+async fn open_quorum(
     settings: &ControllerSettings,
     machine: &Machine,
     mut directory: Directory,
-    log_dir: &Path,
-) -> Result<(LogStore, Arc<Addressing>), StartError> {
-    let unusable = |why| StartError::Unusable(log_dir.to_owned(), why);
-    let store = match quorum::open_log(machine.disk.as_ref(), &Layout::below(log_dir)) {
-        Ok(store) => store,
+) -> Result<(Opened, Arc<Addressing>), StartError> {
+    let dir = &settings.metadata_dir;
+    let layout = layout(dir);
+    let failed = |fault| failed_in(dir, fault);
+    let unusable = |why| StartError::Unusable(dir.clone(), why);
+    let has_floor = machine.disk.exists(&layout.floor).map_err(failed)?;
+    let found = if directory.cluster_id().is_some() && !has_floor {
+        Err(Unusable::Damaged("its floor file is gone".into()))
+    } else {
+        Opened::at(&machine.disk, &layout)
+    };
+    let opened = match found {
+        Ok(opened) => opened,
         Err(Unusable::Damaged(why)) => {
             tracing::warn!(why, "the metadata log is damaged");
             let asking = addressing(settings, &directory, Box::new(|_| Ok(())));
             if !quorum::others_lead(&asking).await {
                 return Err(unusable(Unusable::Damaged(why)));
             }
-            let failed = |fault| failed_in(&settings.metadata_dir, fault);
-            let aside = set_aside(machine.disk.as_ref(), log_dir).map_err(failed)?;
+            // The new id comes first: an empty store under the old one could vote again where it had voted before.
             directory.begin_anew(machine.entropy.as_ref()).map_err(failed)?;
+            let aside = set_aside(machine.disk.as_ref(), dir).map_err(failed)?;
             tracing::warn!(kept_as = %aside.display(), "the damaged metadata log was set aside");
-            quorum::open_log(machine.disk.as_ref(), &Layout::below(log_dir)).map_err(unusable)?
+            Opened::at(&machine.disk, &layout).map_err(unusable)?
         }
         Err(why) => return Err(unusable(why)),
     };
+    if let (None, Some(configured)) = (directory.cluster_id(), settings.cluster_id.as_deref()) {
+        directory.join(configured).map_err(failed)?;
+    }
     let directory = Arc::new(Mutex::new(directory));
     let joining = directory.clone();
     let adopt = Box::new(move |cluster_id: &str| joining.lock().join(cluster_id));
     let addressing = addressing(settings, &directory.lock(), adopt);
-    Ok((store, Arc::new(addressing)))
+    Ok((opened, Arc::new(addressing)))
 }
 
 fn addressing(settings: &ControllerSettings, directory: &Directory, adopt: quorum::Adopt) -> Addressing {
@@ -268,20 +282,25 @@ fn addressing(settings: &ControllerSettings, directory: &Directory, adopt: quoru
     )
 }
 
-/// Gives the folder another name.
-fn set_aside(disk: &dyn Disk, log_dir: &Path) -> io::Result<PathBuf> {
+/// Moves log, snapshots and floor into a folder of their own.
+fn set_aside(disk: &dyn Disk, dir: &Path) -> io::Result<PathBuf> {
     let mut number = 1;
-    loop {
-        let aside = log_dir.with_extension(format!("damaged-{number}"));
+    let aside = loop {
+        let aside = dir.join(format!("damaged-{number}"));
         if !disk.exists(&aside)? {
-            disk.rename(log_dir, &aside)?;
-            if let Some(parent) = log_dir.parent() {
-                disk.sync_dir(parent)?;
-            }
-            return Ok(aside);
+            break aside;
         }
         number += 1;
+    };
+    disk.create_dir_all(&aside)?;
+    for name in [LOG_DIR, FLOOR] {
+        if disk.exists(&dir.join(name))? {
+            disk.rename(&dir.join(name), &aside.join(name))?;
+        }
     }
+    disk.sync_dir(&aside)?;
+    disk.sync_dir(dir)?;
+    Ok(aside)
 }
 
 /// Everything that was opened.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 
 use super::position;
-use super::snapshots::{Dump, SnapshotFile, Snapshots};
+use super::snapshots::{Dump, Newest, SnapshotFile, Snapshots};
 use super::types::{LogId, SnapshotMeta, StoredMembership, TypeConfig};
 
 /// What the quorum committed, in order.
@@ -59,14 +59,11 @@ pub struct Machine {
 
 impl Machine {
     /// Starts from the newest snapshot, whose dump is returned for the driver.
-    ///
-    /// # Errors
-    /// The disk's; `InvalidData` if there are snapshots and none can be read.
-    pub fn open(
+    pub fn new(
         snapshots: Snapshots,
+        newest: Option<Newest>,
         driver: mpsc::UnboundedSender<Committed>,
-    ) -> io::Result<(Machine, Option<Dump>)> {
-        let newest = snapshots.newest()?;
+    ) -> (Machine, Option<Dump>) {
         let (current, dump) = match newest {
             None => (None, None),
             Some((meta, file, dump)) => (Some((meta, file)), Some(dump)),
@@ -80,7 +77,7 @@ impl Machine {
             current: Arc::new(Mutex::new(current)),
             since_snapshot: Arc::new(AtomicU64::new(0)),
         };
-        Ok((machine, dump))
+        (machine, dump)
     }
 
     /// What the newest snapshot stands for.

@@ -47,12 +47,12 @@ pub use machine::{Capture, Committed};
 pub use service::server;
 pub use snapshots::Dump;
 pub use standing::{Role, Standing, VoterProgress};
-pub use store::{LogStore, Unusable};
-pub use writer::Change;
+pub use store::Unusable;
 
 use machine::Machine;
 use network::Network;
-use snapshots::Snapshots;
+use snapshots::{Newest, Snapshots};
+use store::LogStore;
 use types::{CommittedLeader, Proposal, TypeConfig};
 
 type Raft = openraft::Raft<TypeConfig, Machine>;
@@ -79,7 +79,7 @@ pub struct Timing {
     pub snapshot_age: Option<Duration>,
 }
 
-/// The files of the quorum under a metadata directory.
+/// The files of the quorum.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The store.
@@ -91,7 +91,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// Names the files below `dir`.
+    /// Everything below one folder, for drills.
     #[must_use]
     pub fn below(dir: &Path) -> Layout {
         Layout {
@@ -102,11 +102,41 @@ impl Layout {
     }
 }
 
+/// Store and snapshots, found to be whole.
+pub struct Opened {
+    store: LogStore,
+    snapshots: Snapshots,
+    newest: Option<Newest>,
+}
+
+impl Opened {
+    /// Opens the log on sled, and the snapshots.
+    ///
+    /// # Errors
+    /// [`Unusable`] when they may not be started on; nothing was changed then.
+    pub fn at(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Opened, Unusable> {
+        let store = open_log(disk.as_ref(), layout)?;
+        let snapshots = Snapshots::open(disk.clone(), &layout.snapshots)?;
+        let newest = snapshots.newest()?;
+        let end = newest.as_ref().and_then(|(meta, ..)| meta.last_log_id);
+        if end < store.purged() {
+            return Err(Unusable::Damaged(
+                "the log begins behind the newest snapshot that can be read".into(),
+            ));
+        }
+        Ok(Opened {
+            store,
+            snapshots,
+            newest,
+        })
+    }
+}
+
 /// Opens the log on sled.
 ///
 /// # Errors
 /// [`Unusable`] when it may not be started on; nothing was changed then.
-pub fn open_log(disk: &dyn Disk, layout: &Layout) -> Result<LogStore, Unusable> {
+fn open_log(disk: &dyn Disk, layout: &Layout) -> Result<LogStore, Unusable> {
     if let Some(dir) = layout.store.parent() {
         disk.create_dir_all(dir)?;
     }
@@ -134,27 +164,24 @@ pub struct Quorum {
 }
 
 impl Quorum {
-    /// Opens store and snapshots and starts the member. What is committed goes into `committed`, beginning with what
-    /// follows the returned dump, which stands for the log up to the returned position.
+    /// Starts the member. What is committed goes into `committed`, beginning with what follows the returned dump,
+    /// which stands for the log up to the returned position.
     ///
     /// # Errors
-    /// [`Unusable`] if the store or the snapshots may not be started on; nothing was changed then.
+    /// When the consensus core does not start.
     pub async fn start(
-        store: LogStore,
-        disk: Arc<dyn Disk>,
-        snapshots: &Path,
+        opened: Opened,
         addressing: Arc<Addressing>,
         timing: Timing,
         entropy: Arc<dyn Entropy>,
         committed: mpsc::UnboundedSender<Committed>,
-    ) -> Result<(Arc<Quorum>, Option<(u64, Dump)>), Unusable> {
-        let snapshots = Snapshots::open(disk, snapshots)?;
-        let (machine, dump) = Machine::open(snapshots.clone(), committed)?;
-        if machine.snapshot_end() < store.purged() {
-            return Err(Unusable::Damaged(
-                "the log begins behind the newest snapshot that can be read".into(),
-            ));
-        }
+    ) -> io::Result<(Arc<Quorum>, Option<(u64, Dump)>)> {
+        let Opened {
+            store,
+            snapshots,
+            newest,
+        } = opened;
+        let (machine, dump) = Machine::new(snapshots.clone(), newest, committed);
         let position = position(machine.snapshot_end());
         let network = Network::new(addressing.clone(), snapshots.clone());
         let since_snapshot = machine.since_snapshot();

@@ -42,6 +42,9 @@ pub struct SnapshotFile {
     pub path: PathBuf,
 }
 
+/// A snapshot with what it stands for and holds.
+pub type Newest = (SnapshotMeta, SnapshotFile, Dump);
+
 /// The directory of snapshots of one node.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
@@ -76,7 +79,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// `InvalidData` if there are snapshots and none can be read; the disk's otherwise.
-    pub fn newest(&self) -> io::Result<Option<(SnapshotMeta, SnapshotFile, Dump)>> {
+    pub fn newest(&self) -> io::Result<Option<Newest>> {
         let mut unreadable = None;
         for name in self.names()?.into_iter().rev() {
             let path = self.dir.join(&name);

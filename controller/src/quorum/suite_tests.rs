@@ -27,7 +27,7 @@ impl<B: LogBackend, F: Fn(&TempDir) -> B + Send + Sync> StoreBuilder<TypeConfig,
         let store = LogStore::open(self.0(&dir), &OsDisk, &dir.path().join("floor")).unwrap();
         let snapshots = Snapshots::open(Arc::new(OsDisk), &dir.path().join("snapshots")).unwrap();
         let (driver, mut committed) = mpsc::unbounded_channel();
-        let (machine, _) = Machine::open(snapshots, driver).unwrap();
+        let (machine, _) = Machine::new(snapshots, None, driver);
         tokio::spawn(async move {
             while let Some(next) = committed.recv().await {
                 if let Committed::Capture(asked) = next {
