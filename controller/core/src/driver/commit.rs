@@ -36,6 +36,7 @@ impl Driver {
             },
         };
         self.position = position;
+        self.applied_term = Some(term);
         self.role.entry_applied(term);
         let outcome = batch
             .as_ref()

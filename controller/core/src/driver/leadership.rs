@@ -127,7 +127,7 @@ impl Driver {
         self.role = Role::Leader(Leadership {
             term,
             log_end,
-            blank_applied: false,
+            blank_applied: self.applied_term == Some(term),
             acknowledged_at: None,
             since: now,
             stage: Stage::Waiting,

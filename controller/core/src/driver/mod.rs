@@ -50,6 +50,8 @@ pub struct Driver {
     committed: Arc<Image>,
     /// The last log position in `committed`.
     position: LogPosition,
+    /// Term of the last entry applied. The blank of a term may be applied before the leadership is told.
+    applied_term: Option<Term>,
     /// `committed` and everything proposed on top; equal to it on a follower.
     decided: Image,
     liveness: Liveness,
@@ -102,6 +104,7 @@ impl Driver {
             decided: image.clone(),
             committed: Arc::new(image),
             position,
+            applied_term: None,
             liveness: Liveness::default(),
             pending: VecDeque::new(),
             waiting: VecDeque::new(),
