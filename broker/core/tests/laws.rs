@@ -6,11 +6,13 @@ mod model;
 use model::{World, connection, moves};
 use proptest::prelude::*;
 
+/// So many cases at least; `PROPTEST_CASES` asks for more.
 fn config(cases: u32) -> ProptestConfig {
+    let asked_for = ProptestConfig::default();
     ProptestConfig {
-        cases,
+        cases: asked_for.cases.max(cases),
         failure_persistence: None,
-        ..ProptestConfig::default()
+        ..asked_for
     }
 }
 

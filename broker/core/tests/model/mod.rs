@@ -36,10 +36,14 @@ pub enum Move {
     Deliver(usize),
     /// The controller answers the oldest proposal.
     Answer,
+    /// The controller takes the oldest proposal, and its answer is lost: the proposal is sent again.
+    LoseAnswer,
     /// The controller moves the leadership to the n-th in-sync member.
     Elect(usize),
     /// A broker dies: it keeps what it wrote.
     Kill(usize),
+    /// The disk of a dead broker is emptied, unless it may hold what nobody else has.
+    Wipe(usize),
     /// A dead broker comes back.
     Restart(usize),
     /// So many seconds pass.
@@ -55,8 +59,10 @@ pub fn moves(count: usize) -> impl Strategy<Value = Vec<Move>> {
         6 => node().prop_map(Move::Drain),
         5 => node().prop_map(Move::Deliver),
         4 => Just(Move::Answer),
+        1 => Just(Move::LoseAnswer),
         2 => node().prop_map(Move::Elect),
         1 => node().prop_map(Move::Kill),
+        1 => node().prop_map(Move::Wipe),
         2 => node().prop_map(Move::Restart),
         2 => (1..40u8).prop_map(Move::Pass),
     ];
@@ -102,8 +108,10 @@ impl World {
             Move::Drain(node) => self.drain(node),
             Move::Deliver(node) => self.deliver(node),
             Move::Answer => self.answer(),
+            Move::LoseAnswer => self.lose_answer(),
             Move::Elect(nth) => self.controller.elect(nth),
             Move::Kill(node) => self.kill(node),
+            Move::Wipe(node) => self.wipe(node),
             Move::Restart(node) => self.restart(node),
             Move::Pass(seconds) => self.pass(Duration::from_secs(u64::from(seconds))),
         }
@@ -160,6 +168,19 @@ impl World {
         if let Some(replica) = self.nodes[node].replica.as_mut() {
             let effects = replica.isr_answered(answer, self.now);
             self.carry_out(node, effects);
+        }
+    }
+
+    fn lose_answer(&mut self) {
+        if let Some((sender, proposal)) = self.proposals.first().cloned() {
+            let _ = self.controller.alter(sender, proposal);
+        }
+    }
+
+    fn wipe(&mut self, node: usize) {
+        let in_sync = self.controller.state.in_sync.contains(&BrokerId(node as i32));
+        if !self.nodes[node].up && !in_sync {
+            self.nodes[node].wipe();
         }
     }
 

@@ -66,6 +66,12 @@ impl Node {
         self.unseen_fetches.clear();
     }
 
+    /// An empty disk.
+    pub fn wipe(&mut self) {
+        self.log = Log::default();
+        self.saved = HighWatermark(Offset(0));
+    }
+
     pub fn local(&self) -> LocalLog {
         LocalLog {
             start: self.log.start(),
