@@ -13,6 +13,7 @@ mod append;
 mod checkpoint;
 mod config;
 mod dir;
+pub mod dump;
 mod epochs;
 mod errors;
 mod index;
