@@ -69,25 +69,29 @@ impl AbortedIndex {
             .collect())
     }
 
-    /// Drops the transactions whose marker is at or behind `end`.
-    pub(crate) fn truncate(&self, end: Offset) -> Result<(), LogFault> {
+    /// An index of the same file without the transactions whose marker is at or behind `end`; the file follows with
+    /// [`AbortedIndex::cut_file`].
+    pub(crate) fn prefix(&self, end: Offset) -> Result<AbortedIndex, LogFault> {
         let kept = self
             .entries()?
             .iter()
             .take_while(|entry| entry.last < end)
             .count();
-        let size = (kept * ENTRY_BYTES) as u64;
-        if size < self.size_bytes.load(Ordering::Acquire) {
-            let file = self.file.get()?;
-            file.set_len(size)
-                .map_err(LogFault::io("truncate", self.file.path()))?;
-            self.size_bytes.store(size, Ordering::Release);
-        }
-        Ok(())
+        Ok(AbortedIndex::on_disk(
+            self.file.again(),
+            (kept * ENTRY_BYTES) as u64,
+        ))
     }
 
-    pub(crate) fn size_bytes(&self) -> u64 {
-        self.size_bytes.load(Ordering::Acquire)
+    /// The file holds nothing behind its entries.
+    pub(crate) fn cut_file(&self) -> Result<(), LogFault> {
+        let size = self.size_bytes.load(Ordering::Acquire);
+        match self.file.get() {
+            Err(LogFault::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            opened => opened?
+                .set_len(size)
+                .map_err(LogFault::io("truncate", self.file.path())),
+        }
     }
 
     pub(crate) fn handle(&self) -> Result<Option<Arc<dyn File>>, LogFault> {
@@ -156,7 +160,9 @@ mod tests {
             0, 0, 0, 10,
         ];
         assert_eq!(bytes[..34], first);
-        index.truncate(Offset(12)).unwrap();
-        assert_eq!(index.entries().unwrap(), [entry(3, 9)]);
+        let cut = index.prefix(Offset(12)).unwrap();
+        cut.cut_file().unwrap();
+        assert_eq!(cut.entries().unwrap(), [entry(3, 9)]);
+        assert_eq!(disk.read_file(Path::new("/d/x.txnindex"), 100).unwrap().len(), 34);
     }
 }

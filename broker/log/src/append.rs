@@ -15,6 +15,7 @@ use crate::log::{Active, AgeFrom, Log, Origin, new_segment};
 use crate::producers::{Producers, SequencedBatch, TransactionEnd};
 use crate::scan::ReadAhead;
 use crate::segment::Segment;
+use crate::sync::Names;
 use crate::types::{CoordinatorEpoch, LeaderEpoch, Offset};
 use crate::validate::{admit, check_size};
 
@@ -335,7 +336,7 @@ impl Log {
         ending.unload()?;
         self.snapshot_producers()?;
         let begun = new_segment(&self.host, &self.dir, base)?;
-        self.unsynced.names = true;
+        self.unsynced.names = Names::Changed;
         self.segments.push(begun);
         self.active = Active::new(&self.host, &self.config, AgeFrom::Empty, now);
         self.publish_now();

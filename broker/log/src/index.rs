@@ -33,6 +33,11 @@ impl LazyFile {
         }
     }
 
+    /// The same file with a handle of its own.
+    pub(crate) fn again(&self) -> LazyFile {
+        LazyFile::new(self.disk.clone(), self.path.clone())
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -132,6 +137,10 @@ fn be_u32(bytes: &[u8]) -> u32 {
 pub(crate) struct Index<E> {
     file: LazyFile,
     state: State<E>,
+    /// The file holds exactly the entries that count as written.
+    exact: bool,
+    /// The file was written since the last sync began.
+    unsynced: bool,
 }
 
 #[derive(Debug)]
@@ -149,6 +158,8 @@ impl<E: Entry> Index<E> {
         Index {
             file,
             state: State::OnDisk { count },
+            exact: true,
+            unsynced: false,
         }
     }
 
@@ -160,11 +171,9 @@ impl<E: Entry> Index<E> {
                 entries: Vec::new(),
                 written: 0,
             },
+            exact: false,
+            unsynced: false,
         }
-    }
-
-    pub(crate) fn file(&self) -> &LazyFile {
-        &self.file
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -247,18 +256,31 @@ impl<E: Entry> Index<E> {
         Ok(())
     }
 
-    /// Drops all but the first `count` entries.
+    /// Drops all but the first `count` entries; the file follows when they are written out.
     pub(crate) fn truncate(&mut self, count: usize) -> Result<(), LogFault> {
         self.load()?.truncate(count);
         if let State::Loaded { written, .. } = &mut self.state
             && count < *written
         {
             *written = count;
-            let file = self.file.get_or_create()?;
-            file.set_len((count * E::SIZE) as u64)
-                .map_err(self.fault("truncate"))?;
+            self.exact = false;
         }
         Ok(())
+    }
+
+    /// An index of the same file with only the first `count` entries; see [`Index::truncate`].
+    pub(crate) fn prefix(&mut self, count: usize) -> Result<Index<E>, LogFault> {
+        let entries = self.load()?[..count].to_vec();
+        let written = match &self.state {
+            State::Loaded { written, .. } => count.min(*written),
+            State::OnDisk { .. } => count,
+        };
+        Ok(Index {
+            file: self.file.again(),
+            state: State::Loaded { entries, written },
+            exact: false,
+            unsynced: false,
+        })
     }
 
     pub(crate) fn load(&mut self) -> Result<&mut Vec<E>, LogFault> {
@@ -287,21 +309,37 @@ impl<E: Entry> Index<E> {
         let State::Loaded { entries, written } = &mut self.state else {
             return Ok(());
         };
+        if self.exact && *written == entries.len() {
+            return Ok(());
+        }
         let mut bytes = Vec::with_capacity((entries.len() - *written) * E::SIZE);
         for entry in &entries[*written..] {
             entry.write(&mut bytes);
         }
         let at = (*written * E::SIZE) as u64;
         let file = self.file.get_or_create()?;
-        if bytes.is_empty() && 0 < *written {
-            return Ok(());
+        let fault = |e| LogFault::io("write to", self.file.path())(e);
+        if !self.exact {
+            file.set_len(at).map_err(fault)?;
         }
-        let result = if *written == 0 { file.set_len(0) } else { Ok(()) };
-        result
-            .and_then(|()| file.write_at(&bytes, at))
-            .map_err(LogFault::io("write to", self.file.path()))?;
+        file.write_at(&bytes, at).map_err(fault)?;
+        self.exact = true;
         *written = entries.len();
+        self.unsynced = true;
         Ok(())
+    }
+
+    /// The handle if the file was written since this was last asked; the caller syncs it.
+    pub(crate) fn take_unsynced(&mut self) -> Result<Option<Arc<dyn File>>, LogFault> {
+        match std::mem::take(&mut self.unsynced) {
+            true => self.file.get_or_create().map(Some),
+            false => Ok(None),
+        }
+    }
+
+    /// Gives the file handle back.
+    pub(crate) fn release(&self) {
+        self.file.release();
     }
 
     /// Writes the entries out and forgets them.

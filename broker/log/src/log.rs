@@ -14,7 +14,7 @@ use crate::epochs::{EpochChange, EpochHistory};
 use crate::producer_snapshot;
 use crate::producers::Producers;
 use crate::segment::{FileSizes, Segment, file_name};
-use crate::sync::Unsynced;
+use crate::sync::{Names, Unsynced};
 use crate::types::{LeaderEpoch, Offset, TopicId};
 use crate::view::Snapshot;
 use crate::{Bounds, LogConfig, LogFault, ReadView, SyncJob};
@@ -59,6 +59,8 @@ pub struct Log {
     pub(crate) recovery_point: Offset,
     pub(crate) epochs: Arc<EpochHistory>,
     pub(crate) producers: Producers,
+    /// The newest snapshot of the producers stands at this offset.
+    pub(crate) snapshot_at: Option<Offset>,
     pub(crate) unsynced: Unsynced,
     /// Raised when something is cut off: what was synced before then says nothing about what comes after.
     pub(crate) timeline: u64,
@@ -152,6 +154,8 @@ impl Log {
             recovery_point: Offset::ZERO,
             epochs: EpochHistory::default(),
             producers: Producers::default(),
+            snapshot_at: None,
+            names: Names::Changed,
         }))
     }
 
@@ -176,9 +180,10 @@ impl Log {
             epochs,
             producers: parts.producers,
             unsynced: Unsynced {
-                names: true,
+                names: parts.names,
                 paths: Vec::new(),
             },
+            snapshot_at: parts.snapshot_at,
             timeline: 0,
             published: Arc::new(ArcSwap::from_pointee(snapshot)),
         }
@@ -267,7 +272,7 @@ impl Log {
     }
 
     pub(crate) fn note_unsynced(&mut self, path: PathBuf) {
-        self.unsynced.names = true;
+        self.unsynced.names = Names::Changed;
         if !self.unsynced.paths.contains(&path) {
             self.unsynced.paths.push(path);
         }
@@ -335,6 +340,7 @@ impl Log {
         let bytes = producer_snapshot::encode(&self.producers);
         write_whole(&*self.host.disk, &path, &bytes)?;
         self.note_unsynced(path);
+        self.snapshot_at = Some(self.bounds.log_end);
         Ok(())
     }
 
@@ -361,7 +367,9 @@ impl Log {
     /// # Errors
     /// Faults of the disk.
     pub fn close(&mut self) -> Result<Option<SyncJob>, LogFault> {
-        self.snapshot_producers()?;
+        if self.snapshot_at != Some(self.bounds.log_end) {
+            self.snapshot_producers()?;
+        }
         for segment in &self.segments {
             segment.unload()?;
         }
@@ -381,6 +389,8 @@ pub(crate) struct LogParts {
     pub recovery_point: Offset,
     pub epochs: EpochHistory,
     pub producers: Producers,
+    pub snapshot_at: Option<Offset>,
+    pub names: Names,
 }
 
 pub(crate) const PARTITION_METADATA: &str = "partition.metadata";

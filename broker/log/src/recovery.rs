@@ -21,7 +21,8 @@ use crate::log::{
 use crate::producer_snapshot;
 use crate::producers::Producers;
 use crate::scan::{ReadAhead, ScanStop};
-use crate::segment::{FileSizes, Segment, TimePeak, file_name, parse_file_name};
+use crate::segment::{FileSizes, Segment, file_name, parse_file_name};
+use crate::sync::Names;
 use crate::types::{LeaderEpoch, Offset};
 use crate::{Bounds, LogConfig, LogFault};
 
@@ -88,7 +89,8 @@ impl Log {
         let checked_from = recovery.run(&listing, opening)?;
         let log_start = recovery.settle_log_start(opening)?;
         recovery.settle_epochs(log_start)?;
-        let producers = recovery.producers(&listing.snapshots, log_start, checked_from, now)?;
+        let (producers, snapshot_at) =
+            recovery.producers(&listing.snapshots, log_start, checked_from, now)?;
 
         let Recovery {
             epochs,
@@ -105,6 +107,12 @@ impl Log {
             AgeFrom::Unknown
         };
         let active = Active::new(host, &config, unknown, now);
+        // A log that was closed cleanly and is only looked at needs no sync.
+        let names = match opening.recover_from.is_none() && report == OpenReport::default() {
+            true => Names::AsBefore,
+            false => Names::Changed,
+        };
+        segments.iter().for_each(|segment| segment.release());
         let bounds = Bounds {
             log_start,
             last_stable: log_start,
@@ -122,6 +130,8 @@ impl Log {
             recovery_point,
             epochs,
             producers,
+            snapshot_at,
+            names,
         });
         log.publish(high_watermark, log.last_stable_below(high_watermark));
         Ok((log, report))
@@ -373,39 +383,29 @@ impl Recovery<'_> {
         if point <= base {
             return Ok(None);
         }
-        let segment = old_segment(self.host, self.dir, base, sizes);
+        // The index of aborted transactions is filled again by the replay that follows.
+        let segment = old_segment(self.host, self.dir, base, FileSizes { aborted: 0, ..sizes });
+        segment.aborted.cut_file()?;
         segment.load()?;
         let relative = u32::try_from(point.0 - base.0).unwrap_or(u32::MAX);
-        {
+        let entry = {
             let mut lookups = segment.lookups_mut();
             let kept = lookups
                 .offsets
                 .growing_while(|e| (e.relative, e.position), |e| e.relative < relative);
             lookups.offsets.truncate(kept)?;
-            let Some(entry) = lookups.offsets.last()? else {
+            let last = lookups.offsets.last()?;
+            let Some(entry) = last.filter(|entry| entry.position < sizes.log) else {
                 return Ok(None);
             };
             let times = lookups
                 .times
                 .growing_while(|e| (e.relative, 0), |e| e.relative <= entry.relative);
             lookups.times.truncate(times)?;
-            let peak = lookups.times.last()?.map_or(
-                TimePeak {
-                    timestamp: -1,
-                    offset: base,
-                },
-                |time| TimePeak {
-                    timestamp: time.timestamp,
-                    offset: Offset(base.0 + i64::from(time.relative)),
-                },
-            );
-            segment.set_peak(peak);
-            if sizes.log <= entry.position {
-                return Ok(None);
-            }
-        }
-        let entry = segment.lookups().offsets.last()?;
-        let Some(entry) = entry else { return Ok(None) };
+            entry
+        };
+        // It is read from the index that was just cut.
+        segment.peak()?;
         let found = segment
             .scan(entry.position, sizes.log, ReadAhead::Little)?
             .next_batch();
@@ -417,10 +417,6 @@ impl Recovery<'_> {
         if batch.check().is_err() || batch.header.last_offset() != base.0 + i64::from(entry.relative) {
             return Ok(None);
         }
-        segment.aborted.truncate(Offset(batch.header.base_offset))?;
-        // The batch of the entry is scanned again, so the entry must go: the scan would add it a second time.
-        let count = segment.lookups().offsets.count();
-        segment.lookups_mut().offsets.truncate(count - 1)?;
         let expected = Offset(batch.header.base_offset);
         Ok(Some(ScanStart {
             segment,
@@ -486,7 +482,7 @@ impl Recovery<'_> {
         log_start: Offset,
         checked_from: Offset,
         now: WallMs,
-    ) -> Result<Producers, LogFault> {
+    ) -> Result<(Producers, Option<Offset>), LogFault> {
         let disk = &*self.host.disk;
         let mut usable: Vec<Offset> = Vec::new();
         for at in snapshots {
@@ -502,18 +498,20 @@ impl Recovery<'_> {
         }
         // What was checked is replayed too, so that the indexes of aborted transactions are whole again.
         let (mut producers, mut from) = (Producers::default(), self.segments[0].base);
+        let mut snapshot_at = None;
         for at in usable.iter().rev() {
             let path = self.dir.join(file_name(*at, ".snapshot"));
             let bytes = disk.read_file(&path, producer_snapshot::SNAPSHOT_BYTES_MAX);
             if let Some(loaded) = bytes.ok().and_then(|bytes| producer_snapshot::decode(&bytes)) {
                 (producers, from) = (loaded, *at);
+                snapshot_at = Some(*at);
                 break;
             }
             remove_if_there(disk, &path)?;
         }
         producers.expire(now, self.config.producer_id_expiration_ms);
         replay_from(&self.segments, &mut producers, from, checked_from)?;
-        Ok(producers)
+        Ok((producers, snapshot_at))
     }
 }
 

@@ -121,6 +121,39 @@ impl Segment {
         }
     }
 
+    /// The same segment without the batches from `first_gone` on; the files follow with [`Segment::cut_files`].
+    pub(crate) fn shortened(&self, first_gone: Option<Place>) -> Result<Segment, LogFault> {
+        let size = first_gone.map_or(self.size(), |batch| batch.position);
+        let gone = first_gone.map_or(u32::MAX, |batch| self.relative(batch.base));
+        let mut lookups = self.lookups_mut();
+        let offsets = lookups.offsets.partition_point(|entry| entry.position < size)?;
+        let times = lookups.times.partition_point(|entry| entry.relative < gone)?;
+        let kept = Lookups {
+            offsets: lookups.offsets.prefix(offsets)?,
+            times: lookups.times.prefix(times)?,
+            tail: VecDeque::new(),
+        };
+        Ok(Segment {
+            base: self.base,
+            log: self.log.again(),
+            aborted: self
+                .aborted
+                .prefix(first_gone.map_or(Offset(i64::MAX), |batch| batch.base))?,
+            size: AtomicU32::new(size),
+            lookups: RwLock::new(kept),
+            peak: Mutex::new(None),
+        })
+    }
+
+    /// The files hold nothing behind what the segment holds.
+    pub(crate) fn cut_files(&self) -> Result<(), LogFault> {
+        let file = self.log.get()?;
+        file.set_len(u64::from(self.size()))
+            .map_err(LogFault::io("truncate", self.log.path()))?;
+        self.aborted.cut_file()?;
+        self.write_indexes_out()
+    }
+
     pub(crate) fn size(&self) -> u32 {
         self.size.load(Ordering::Acquire)
     }
@@ -267,41 +300,41 @@ impl Segment {
         Ok(())
     }
 
-    /// The last entry of the time index is the peak, and both indexes are wholly in their files (L-7).
+    /// Both indexes are wholly in their files.
     pub(crate) fn write_indexes_out(&self) -> Result<(), LogFault> {
-        let peak = self.peak()?;
         let mut lookups = self.lookups_mut();
-        self.push_time(&mut lookups, peak)?;
         lookups.offsets.write_out()?;
         lookups.times.write_out()
     }
 
-    /// As [`Segment::write_indexes_out`], and the indexes leave memory.
+    /// Both indexes are wholly in their files and out of memory, and the last entry of the time index is the peak (L-7).
     pub(crate) fn unload(&self) -> Result<(), LogFault> {
-        self.write_indexes_out()?;
+        let peak = self.peak()?;
         let mut lookups = self.lookups_mut();
+        self.push_time(&mut lookups, peak)?;
         lookups.offsets.unload()?;
         lookups.times.unload()?;
         lookups.tail = VecDeque::new();
         Ok(())
     }
 
-    /// The handles of all files that exist for it, for a sync.
-    pub(crate) fn handles(&self) -> Result<Vec<Arc<dyn File>>, LogFault> {
-        let lookups = self.lookups();
-        let mut handles = vec![
-            self.log.get()?,
-            lookups.offsets.file().get_or_create()?,
-            lookups.times.file().get_or_create()?,
-        ];
+    /// The handles of what may have been written since the last sync began.
+    pub(crate) fn unsynced(&self) -> Result<Vec<Arc<dyn File>>, LogFault> {
+        let mut lookups = self.lookups_mut();
+        let mut handles = vec![self.log.get()?];
+        handles.extend(lookups.offsets.take_unsynced()?);
+        handles.extend(lookups.times.take_unsynced()?);
         handles.extend(self.aborted.handle()?);
         Ok(handles)
     }
 
-    /// Gives the handle of the log file back.
+    /// Gives the handles of its files back.
     pub(crate) fn release(&self) {
         self.log.release();
         self.aborted.release();
+        let lookups = self.lookups();
+        lookups.offsets.release();
+        lookups.times.release();
     }
 
     /// Paths of all files that a segment may have.

@@ -22,8 +22,19 @@ pub struct SyncJob {
     handles: Vec<Arc<dyn File>>,
     /// Small files, opened by the job.
     paths: Vec<PathBuf>,
+    names: Names,
     upto: Offset,
     timeline: u64,
+}
+
+/// Whether names in the directory changed since the last sync began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// They are as they were.
+    #[default]
+    AsBefore,
+    /// Files were created, renamed or removed.
+    Changed,
 }
 
 /// Proof that everything before an offset is durable. Give it to [`crate::Log::synced`].
@@ -35,10 +46,9 @@ pub struct Synced {
 }
 
 /// What of a log is not durable, beside the records behind its recovery point.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unsynced {
-    /// Names in the directory changed.
-    pub names: bool,
+    pub names: Names,
     /// Small files that were written.
     pub paths: Vec<PathBuf>,
 }
@@ -77,15 +87,21 @@ impl SyncJob {
                     .map_err(LogFault::io("sync", path))?,
             }
         }
-        match self.disk.sync_dir(&self.dir) {
-            // The partition was deleted while the job waited.
-            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
-            done => done.map_err(LogFault::io("sync", &self.dir))?,
+        if self.names == Names::Changed {
+            self.sync_names()?;
         }
         Ok(Synced {
             upto: self.upto,
             timeline: self.timeline,
         })
+    }
+
+    fn sync_names(&self) -> Result<(), LogFault> {
+        match self.disk.sync_dir(&self.dir) {
+            // The partition was deleted while the job waited.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done.map_err(LogFault::io("sync", &self.dir)),
+        }
     }
 }
 
@@ -103,7 +119,7 @@ impl Log {
     /// Faults of the disk: index entries are written first.
     pub fn sync_job(&mut self) -> Result<Option<SyncJob>, LogFault> {
         let upto = self.bounds.log_end;
-        if self.recovery_point == upto && !self.unsynced.names && self.unsynced.paths.is_empty() {
+        if self.recovery_point == upto && self.unsynced == Unsynced::default() {
             return Ok(None);
         }
         let first = self
@@ -112,7 +128,7 @@ impl Log {
         let mut handles = Vec::new();
         for segment in &self.segments[first.saturating_sub(1)..] {
             segment.write_indexes_out()?;
-            handles.extend(segment.handles()?);
+            handles.extend(segment.unsynced()?);
         }
         let unsynced = std::mem::take(&mut self.unsynced);
         Ok(Some(SyncJob {
@@ -120,6 +136,7 @@ impl Log {
             dir: self.dir.clone(),
             handles,
             paths: unsynced.paths,
+            names: unsynced.names,
             upto,
             timeline: self.timeline,
         }))
