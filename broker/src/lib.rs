@@ -1,1 +1,19 @@
-//! the broker.
+//! The broker: sockets, lanes and files around the decisions of `broker-core`, the log and the wire.
+//!
+//! A shell: it carries out. What must never be in it: a decision that the simulator should judge, anything of the
+//! controller, Kafka's bytes beyond the handlers, protobuf beyond `controllers` and `replication`.
+
+mod checkpoints;
+mod controllers;
+mod errors;
+mod essential;
+mod handlers;
+mod net;
+mod node;
+mod producer_ids;
+mod replication;
+pub mod run;
+mod seam;
+mod sessions;
+mod stop;
+mod storage;

@@ -1,2 +1,75 @@
-//! Entry point.
-fn main() {}
+//! `millrace-broker`: reads its configuration, serves, stops in order.
+//!
+//! Exit codes: 0 after an orderly stop, 1 when the node could not go on, 2 when it could not begin: the configuration is
+//! wrong, a port is taken, a directory is another node's. Nothing was changed then.
+#![allow(
+    clippy::print_stderr,
+    reason = "what is wrong at the start is told before there is a log"
+)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use broker::run::{self, Outcome};
+use clap::Parser;
+use metadata::config::NodeConfig;
+use tracing_subscriber::EnvFilter;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// A Millrace broker.
+#[derive(Debug, Parser)]
+#[command(name = "millrace-broker", version)]
+struct Arguments {
+    /// The configuration, in the format of server.properties.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A setting that wins over the file and the environment.
+    #[arg(long = "set", value_name = "KEY=VALUE", value_parser = pair)]
+    sets: Vec<(String, String)>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected key=value")?;
+    Ok((key.to_owned(), value.to_owned()))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let config = match resolve(&arguments) {
+        Ok(config) => config,
+        Err(lines) => {
+            lines.iter().for_each(|line| eprintln!("{line}"));
+            return ExitCode::from(2);
+        }
+    };
+    match run::run(config) {
+        Outcome::Stopped => ExitCode::SUCCESS,
+        Outcome::Failed(why) => {
+            eprintln!("millrace-broker: {why}");
+            ExitCode::from(1)
+        }
+        Outcome::NotBegun(lines) => {
+            lines.iter().for_each(|line| eprintln!("{line}"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn resolve(arguments: &Arguments) -> Result<NodeConfig, Vec<String>> {
+    let text = match &arguments.config {
+        Some(path) => {
+            let read = host::read_config_file(path);
+            Some(read.map_err(|error| vec![format!("--config {}: {error}", path.display())])?)
+        }
+        None => None,
+    };
+    NodeConfig::resolve(text.as_deref(), &host::environment(), &arguments.sets)
+        .map_err(|errors| errors.iter().map(ToString::to_string).collect())
+}

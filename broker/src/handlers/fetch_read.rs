@@ -1,0 +1,237 @@
+//! Reads one partition of a fetch: the checks in Kafka's order, then a slice of its log (F-2 to F-9, F-22).
+//!
+//! Must not: wait, or touch the records.
+
+use std::sync::Arc;
+
+use broker_core::fetch::{
+    self, Allowance, Bound, Budget, Claim, FetchRefusal, Isolation, LeaderHint, Reader,
+};
+use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
+use broker_core::replica::FollowerFetch;
+use broker_core::session::{PartitionKey, TopicKey, Wanted};
+use metadata::ids::{BrokerEpoch, BrokerId, PartitionId};
+use metadata::image::Topic;
+use partition_log::{AbortedTransaction, FileSlice, FirstBatch};
+use wire::ErrorCode;
+
+use super::Call;
+use super::fetch::Reading;
+use super::fetch_answer::Read;
+use crate::errors;
+use crate::seam;
+use crate::storage::hosted::Hosted;
+use crate::storage::lane::Event;
+
+/// Why a partition gives nothing.
+pub struct Failure {
+    /// Told to the client.
+    pub code: ErrorCode,
+    /// Who leads, where that helps (F-6).
+    pub hint: Option<LeaderHint>,
+    /// Whether the list of aborted transactions is null or empty: clients see both (F-9).
+    pub resolved: Resolved,
+}
+
+/// Whether the partition was found at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Resolved {
+    /// It was, and reading failed.
+    Yes,
+    /// It was not.
+    No,
+}
+
+impl Failure {
+    /// A failure of reading that says nothing but its code.
+    pub fn plain(code: ErrorCode) -> Failure {
+        Failure {
+            code,
+            hint: None,
+            resolved: Resolved::Yes,
+        }
+    }
+
+    fn unresolved(code: ErrorCode) -> Failure {
+        Failure {
+            resolved: Resolved::No,
+            ..Failure::plain(code)
+        }
+    }
+}
+
+impl From<FetchRefusal> for Failure {
+    fn from(refusal: FetchRefusal) -> Failure {
+        let hint = match refusal {
+            FetchRefusal::NotLeader { hint }
+            | FetchRefusal::FencedLeaderEpoch { hint, .. }
+            | FetchRefusal::NotAReplica { hint, .. }
+            | FetchRefusal::StaleBrokerEpoch { hint, .. } => Some(hint),
+            FetchRefusal::InconsistentTopicId { .. }
+            | FetchRefusal::LogOffline
+            | FetchRefusal::UnknownLeaderEpoch { .. }
+            | FetchRefusal::OffsetOutOfRange { .. } => None,
+        };
+        Failure {
+            hint,
+            ..Failure::plain(errors::of_fetch(&refusal))
+        }
+    }
+}
+
+fn topic<'a>(call: &'a Call, key: &TopicKey) -> Result<&'a Arc<Topic>, Failure> {
+    match key {
+        TopicKey::Id(id) => call
+            .image
+            .topics
+            .get(id)
+            .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_ID)),
+        TopicKey::Name(name) => {
+            let known = call.image.topic_named(name);
+            known.ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))
+        }
+    }
+}
+
+/// The replica here, if there is one.
+pub fn hosted(call: &Call, key: &PartitionKey) -> Option<Arc<Hosted>> {
+    let topic = topic(call, &key.topic).ok()?.id;
+    call.node.partitions.get(PartitionId {
+        topic,
+        index: key.index,
+    })
+}
+
+/// Reads one partition.
+///
+/// # Errors
+/// The first check that fails.
+pub fn read(
+    call: &Call,
+    reading: &Reading,
+    key: &PartitionKey,
+    wanted: &Wanted,
+    budget: &Budget,
+) -> Result<Read, Failure> {
+    let topic = topic(call, &key.topic)?;
+    let id = PartitionId {
+        topic: topic.id,
+        index: key.index,
+    };
+    let state = topic
+        .partitions
+        .get(&key.index)
+        .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
+    let Some(hosted) = call.node.partitions.get(id) else {
+        let hint = LeaderHint {
+            leader: state.leader,
+            epoch: state.leader_epoch,
+        };
+        return Err(FetchRefusal::NotLeader { hint }.into());
+    };
+    let seen = hosted.seen.load();
+    let claim = Claim {
+        leader_epoch: wanted.leader_epoch,
+        topic: match key.topic {
+            TopicKey::Id(id) => Some(id),
+            TopicKey::Name(_) => None,
+        },
+    };
+    let bound = fetch::admit(&seen.view, &seen.assignment, reading.reader, claim)?;
+    let size_max = budget
+        .next_partition(wanted.max_bytes)
+        .map_err(|_| Failure::plain(errors::NEGATIVE_FETCH_SIZE))?;
+    // What the answer says of the watermark is older than its records, never newer (F-9).
+    let bounds = hosted.log.bounds();
+    let (start, end) = (
+        LogStart(seam::to_core(bounds.log_start)),
+        LogEnd(seam::to_core(bounds.log_end)),
+    );
+    let mut read = Read {
+        hosted: Arc::clone(&hosted),
+        leader_epoch: seen.view.leader_epoch,
+        watermark: HighWatermark(seam::to_core(bounds.high_watermark)),
+        last_stable: seam::to_core(bounds.last_stable),
+        log_start: start,
+        log_end: end,
+        slice: None,
+        diverging: None,
+        aborted: None,
+    };
+    if let Some(last_fetched) = wanted.last_fetched_epoch {
+        let found = epoch_end(&hosted, last_fetched);
+        read.diverging = fetch::divergence(last_fetched, wanted.offset, found, start, end)?;
+        if read.diverging.is_some() {
+            return Ok(read);
+        }
+    }
+    fetch::check_range(wanted.offset, start, end)?;
+    let upto = match bound {
+        Bound::LogEnd => end.0,
+        Bound::Watermark => read.watermark.0,
+        Bound::LastStable => read.last_stable,
+    };
+    let (limit, first) = match size_max {
+        Allowance::OneBatchOrUpTo(limit) => (limit, FirstBatch::Whole),
+        Allowance::UpTo(limit) => (limit, FirstBatch::WithinLimit),
+    };
+    if wanted.offset < upto {
+        let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+        let slice = hosted
+            .log
+            .read(seam::to_log(wanted.offset), seam::to_log(upto), limit, first);
+        read.slice = slice.map_err(|error| Failure::plain(errors::of_read(&error)))?;
+    }
+    if let Reader::Consumer {
+        isolation: Isolation::ReadCommitted,
+        ..
+    } = reading.reader
+    {
+        read.aborted = Some(aborted(&hosted, wanted.offset, upto, read.slice.as_ref())?);
+    }
+    Ok(read)
+}
+
+fn aborted(
+    hosted: &Hosted,
+    from: Offset,
+    upto: Offset,
+    slice: Option<&FileSlice>,
+) -> Result<Vec<AbortedTransaction>, Failure> {
+    if slice.is_none() {
+        return Ok(Vec::new());
+    }
+    let found = hosted
+        .log
+        .aborted_transactions(seam::to_log(from), seam::to_log(upto));
+    found.map_err(|fault| Failure::plain(errors::of_fault(&fault)))
+}
+
+/// Where an epoch ended in this log (L-51).
+pub fn epoch_end(hosted: &Hosted, epoch: metadata::ids::LeaderEpoch) -> Option<EpochEnd> {
+    match hosted.log.end_offset_for_epoch(seam::epoch_to_log(epoch)) {
+        partition_log::EpochEnd::Undefined => None,
+        partition_log::EpochEnd::At { epoch, end } => Some(EpochEnd {
+            epoch: seam::epoch_to_core(epoch),
+            end: seam::to_core(end),
+        }),
+    }
+}
+
+/// Tells the lane that a follower fetched (F-29).
+pub fn report(call: &Call, follower: BrokerId, epoch: Option<BrokerEpoch>, wanted: &Wanted, read: &Read) {
+    let fetch = FollowerFetch {
+        leader_epoch: read.leader_epoch,
+        broker_epoch: epoch,
+        fetch_offset: LogEnd(wanted.offset),
+        log_start: wanted.log_start.unwrap_or(read.log_start),
+        leader_end: read.log_end,
+        at: call.node.now(),
+    };
+    let partition = read.hosted.id;
+    read.hosted.lane.send(Event::FollowerFetched {
+        partition,
+        follower,
+        fetch,
+    });
+}

@@ -1,0 +1,271 @@
+//! The node: what every handler and task of this broker can reach.
+//!
+//! Must not: decide. It holds the parts together and knows their way to each other.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use broker_core::time::Moment;
+use host::{Clock, Entropy};
+use metadata::config::{BrokerSettings, NodeConfig};
+use metadata::ids::{BrokerEpoch, BrokerId, MetadataOffset};
+use metadata::image::Image;
+use metadata::record::Endpoint;
+use millrace_proto::v1;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tracing::{debug, error, warn};
+
+use crate::controllers::Controllers;
+use crate::controllers::admin::{self, Command, OutOfTime};
+use crate::handlers::Call;
+use crate::producer_ids::ProducerIdShelf;
+use crate::sessions::FetchSessions;
+use crate::stop::Stop;
+use crate::storage::dirs::Dirs;
+use crate::storage::hosted::Partitions;
+
+/// How long the controller may take for a topic that nobody waits for.
+const AUTO_CREATE_TIMEOUT: Duration = Duration::from_secs(30);
+/// Before the registration is answered.
+const NO_EPOCH: i64 = -1;
+
+/// What the answers of one moment are made from.
+#[derive(Debug)]
+pub struct Published {
+    /// The image.
+    pub image: Arc<Image>,
+    /// The cluster's id.
+    pub cluster_id: Arc<str>,
+}
+
+/// Everything of this broker that others need.
+pub struct Node {
+    /// This broker.
+    pub id: BrokerId,
+    /// What it was told.
+    pub config: Arc<NodeConfig>,
+    /// The same, as types.
+    pub settings: BrokerSettings,
+    /// What it tells others to dial.
+    pub endpoints: Vec<Endpoint>,
+    /// Its clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Its randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// The controllers.
+    pub controllers: Arc<Controllers>,
+    /// The log directories.
+    pub dirs: Arc<Dirs>,
+    /// The partitions with a replica here.
+    pub partitions: Arc<Partitions>,
+    /// Fetch sessions.
+    pub fetch_sessions: FetchSessions,
+    /// Producer ids to hand out.
+    pub producer_ids: Arc<ProducerIdShelf>,
+    /// What answers are made from.
+    pub published: ArcSwap<Published>,
+    /// The way to ask the node to stop.
+    pub stop: Stop,
+    /// Next offset of the published image.
+    newest: watch::Sender<MetadataOffset>,
+    /// Below this, every lane has done what the image asks for.
+    visible: watch::Sender<MetadataOffset>,
+    cluster_id: OnceLock<Arc<str>>,
+    epoch: AtomicI64,
+    being_created: Mutex<BTreeSet<String>>,
+}
+
+/// The parts of a node that are made before it.
+pub struct Parts {
+    /// What it was told.
+    pub config: Arc<NodeConfig>,
+    /// The same, as types.
+    pub settings: BrokerSettings,
+    /// What it tells others to dial.
+    pub endpoints: Vec<Endpoint>,
+    /// Its clocks.
+    pub clock: Arc<dyn Clock>,
+    /// Its randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// The controllers.
+    pub controllers: Arc<Controllers>,
+    /// The log directories.
+    pub dirs: Arc<Dirs>,
+    /// The cluster, as the directories say.
+    pub cluster_id: String,
+}
+
+impl Node {
+    /// A node that has published nothing yet.
+    pub fn new(parts: Parts) -> Arc<Node> {
+        let cluster_id: Arc<str> = parts.cluster_id.into();
+        let published = Published {
+            image: Arc::default(),
+            cluster_id: Arc::clone(&cluster_id),
+        };
+        let producer_ids = ProducerIdShelf::new(Arc::clone(&parts.controllers), Arc::clone(&parts.clock));
+        let sessions_max = usize::try_from(parts.settings.limits.fetch_sessions_max).unwrap_or(usize::MAX);
+        Arc::new(Node {
+            id: BrokerId(parts.settings.node_id.0),
+            config: parts.config,
+            fetch_sessions: FetchSessions::new(sessions_max),
+            settings: parts.settings,
+            endpoints: parts.endpoints,
+            clock: parts.clock,
+            entropy: parts.entropy,
+            controllers: parts.controllers,
+            dirs: parts.dirs,
+            partitions: Arc::default(),
+            producer_ids,
+            published: ArcSwap::from_pointee(published),
+            stop: Stop::default(),
+            newest: watch::Sender::new(MetadataOffset(0)),
+            visible: watch::Sender::new(MetadataOffset(0)),
+            cluster_id: OnceLock::from(cluster_id),
+            epoch: AtomicI64::new(NO_EPOCH),
+            being_created: Mutex::default(),
+        })
+    }
+
+    /// The time on the core's clock.
+    pub fn now(&self) -> Moment {
+        Moment::from_start(Duration::from_nanos(self.clock.now().0))
+    }
+
+    /// The cluster's id, empty while it is not known.
+    pub fn known_cluster_id(&self) -> String {
+        self.cluster_id.get().map(ToString::to_string).unwrap_or_default()
+    }
+
+    /// A controller said which cluster this is. The first word counts; another cluster is found out by the follower.
+    pub fn learn_cluster_id(&self, id: &str) {
+        self.cluster_id.get_or_init(|| id.into());
+    }
+
+    /// This incarnation, once registered.
+    pub fn epoch(&self) -> Option<BrokerEpoch> {
+        let epoch = self.epoch.load(Ordering::Acquire);
+        (epoch != NO_EPOCH).then_some(BrokerEpoch(epoch))
+    }
+
+    /// The registration was answered.
+    pub fn set_epoch(&self, epoch: BrokerEpoch) {
+        if self.epoch.swap(epoch.0, Ordering::AcqRel) != epoch.0 {
+            self.producer_ids.registered(self.id, epoch);
+        }
+    }
+
+    /// Makes an image the one that answers are made from.
+    pub fn publish(&self, image: Arc<Image>) {
+        let next_offset = image.next_offset;
+        let cluster_id = Arc::clone(self.cluster_id.get_or_init(|| "".into()));
+        self.published.store(Arc::new(Published { image, cluster_id }));
+        self.newest.send_replace(next_offset);
+    }
+
+    /// Every lane has carried out the images below this offset.
+    pub fn applied(&self, offset: MetadataOffset) {
+        self.visible.send_replace(offset);
+    }
+
+    /// Waits for an image after the one with this next offset.
+    pub async fn next_image(&self, after: MetadataOffset) {
+        let mut newest = self.newest.subscribe();
+        // The sender lives in this node.
+        let _ = newest.wait_for(|offset| after < *offset).await;
+    }
+
+    /// Waits until this broker's own image shows a result, or the client's time is over; it is a success either way.
+    pub async fn until_visible(&self, visible_at: i64, timeout_ms: i32) {
+        let mut visible = self.visible.subscribe();
+        let shown = visible.wait_for(|offset| visible_at <= offset.0);
+        if tokio::time::timeout(millis(timeout_ms), shown).await.is_err() {
+            debug!(visible_at, "answering before the result is visible here");
+        }
+    }
+
+    /// Sends a command to the active controller, until the client's time is over.
+    ///
+    /// # Errors
+    /// [`OutOfTime`].
+    pub async fn forward<C: Command>(&self, command: C, timeout_ms: i32) -> Result<C::Reply, OutOfTime> {
+        admin::forward(&self.controllers, command, millis(timeout_ms)).await
+    }
+
+    /// A name for one request that no other has.
+    pub fn request_id(&self) -> String {
+        format!(
+            "{}-{:016x}{:016x}",
+            self.id,
+            self.entropy.next_u64(),
+            self.entropy.next_u64()
+        )
+    }
+
+    /// Asks for a topic that a client named and that does not exist; nobody waits for it (A-24, R2.60).
+    pub fn auto_create(self: &Arc<Self>, call: &Call, name: &str) {
+        if !self.being_created.lock().insert(name.to_owned()) {
+            return;
+        }
+        let explicitly = |key: &str, value: i32| self.config.given_text(key).map(|_| value);
+        let topics = &self.settings.topics;
+        let topic = v1::NewTopic {
+            name: name.to_owned(),
+            partitions: explicitly(
+                "num.partitions",
+                i32::try_from(topics.partitions).unwrap_or(i32::MAX),
+            ),
+            replication_factor: explicitly(
+                "default.replication.factor",
+                i32::from(topics.replication_factor),
+            ),
+            ..Default::default()
+        };
+        let command = v1::CreateTopicsRequest {
+            caller: Some(call.caller()),
+            topics: vec![topic],
+            validate_only: false,
+            timeout_ms: i32::try_from(AUTO_CREATE_TIMEOUT.as_millis()).unwrap_or(i32::MAX),
+        };
+        let (node, name) = (Arc::clone(self), name.to_owned());
+        tokio::spawn(async move {
+            match admin::forward(&node.controllers, command, AUTO_CREATE_TIMEOUT).await {
+                Ok(_) => debug!(topic = %name, "topic created because a client named it"),
+                Err(error) => warn!(topic = %name, %error, "a topic that a client named was not created"),
+            }
+            node.being_created.lock().remove(&name);
+        });
+    }
+
+    /// Logs that the cluster does not give to this broker are renamed and kept (L-22).
+    pub fn set_strays_aside(&self, image: &Image) {
+        for partition in self.dirs.on_disk() {
+            let index = metadata::ids::PartitionIndex(partition.partition);
+            let assigned = image
+                .topic_named(&partition.topic)
+                .and_then(|topic| topic.partitions.get(&index))
+                .is_some_and(|state| state.replicas.contains(&self.id));
+            if assigned {
+                continue;
+            }
+            match self.dirs.set_aside(&partition) {
+                Ok(()) => {
+                    warn!(%partition, "the cluster gives this log to others; it is set aside as a stray")
+                }
+                Err(fault) => error!(%partition, %fault, "a stray log cannot be set aside"),
+            }
+        }
+    }
+}
+
+fn millis(timeout_ms: i32) -> Duration {
+    // A time that is over already is the controller's to refuse (R0.4): it must still be asked.
+    let least = Duration::from_secs(1);
+    u64::try_from(timeout_ms)
+        .map_or(least, Duration::from_millis)
+        .max(least)
+}

@@ -1,0 +1,455 @@
+//! The order in which a broker comes up and goes down.
+//!
+//! ```text
+//!  ports bound ─► directories checked ─► cluster known ─► directories locked ─► session, metadata, lanes
+//!              ─► unfenced ─► listening ("ready") ─► asked to stop ─► let go ─► logs closed ─► marked clean
+//! ```
+//! Must not: decide when a broker may serve or stop; [`broker_core::lifecycle`] does.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_core::follow::Follower;
+use broker_core::lifecycle::{Cause, Lifecycle, Timing};
+use host::{Clock, Entropy, OsClock, OsDisk, OsEntropy};
+use metadata::config::{BrokerSettings, NodeConfig};
+use metadata::ids::IncarnationId;
+use metadata::record::{Endpoint, SecurityProtocol};
+use metadata::uuid::Uuid;
+use partition_log::{DirOwner, LogHost};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{oneshot, watch};
+use tracing::{error, info, warn};
+
+use crate::checkpoints;
+use crate::controllers::follow::Following;
+use crate::controllers::session::{Life, Session, Told};
+use crate::controllers::{Controllers, cluster};
+use crate::essential;
+use crate::net::listener::{self, Bound, Counts};
+use crate::node::{Node, Parts};
+use crate::replication::{self, FetchOrder};
+use crate::stop::Reason;
+use crate::storage::dirs::{self, Dirs};
+use crate::storage::lane::{self, Event, LaneHandle};
+use crate::storage::shared::{Doomed, Shared};
+use crate::storage::sync::SyncThreads;
+
+/// The most lanes. More threads than that wait for each other at the disk.
+const LANES_MAX: usize = 8;
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// In order.
+    Stopped,
+    /// The node could not go on.
+    Failed(String),
+    /// The node could not begin; one line for each reason. Nothing was changed.
+    NotBegun(Vec<String>),
+}
+
+/// Runs a broker until it is asked to stop.
+pub fn run(config: NodeConfig) -> Outcome {
+    let settings = match BrokerSettings::from_config(&config) {
+        Ok(settings) => settings,
+        Err(errors) => return Outcome::NotBegun(errors.iter().map(ToString::to_string).collect()),
+    };
+    for warning in config.warnings() {
+        warn!("{warning}");
+    }
+    if let Err(why) = select_mutant() {
+        return Outcome::NotBegun(vec![why]);
+    }
+    let bound = match bind(&settings) {
+        Ok(bound) => bound,
+        Err(line) => return Outcome::NotBegun(vec![line]),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("net")
+        .build();
+    match runtime {
+        Ok(runtime) => runtime.block_on(live(Arc::new(config), settings, bound)),
+        Err(error) => Outcome::Failed(format!("no threads: {error}")),
+    }
+}
+
+/// Breaks one rule on purpose, where the build can.
+fn select_mutant() -> Result<(), String> {
+    let given = host::environment();
+    let Some((_, name)) = given.iter().find(|(key, _)| key == "MILLRACE_MUTANT") else {
+        return Ok(());
+    };
+    warn!(%name, "a rule is broken on purpose");
+    select(name)
+}
+
+#[cfg(feature = "mutants")]
+fn select(name: &str) -> Result<(), String> {
+    broker_core::mutants::select(name).map_err(|error| format!("MILLRACE_MUTANT={name}: {error}"))
+}
+
+#[cfg(not(feature = "mutants"))]
+fn select(name: &str) -> Result<(), String> {
+    Err(format!("MILLRACE_MUTANT={name}: this build has no mutants"))
+}
+
+fn bind(settings: &BrokerSettings) -> Result<Vec<Bound>, String> {
+    let bound = settings.listeners.iter().map(|listener| {
+        listener::bind(listener).map_err(|error| {
+            let host = listener.bind.host.as_deref().unwrap_or_default();
+            format!(
+                "listeners={}://{host}:{}: cannot be bound; {error}",
+                listener.bind.name, listener.bind.port
+            )
+        })
+    });
+    bound.collect()
+}
+
+/// What others are told to dial; ports that the system chose are known now.
+fn endpoints(settings: &BrokerSettings, bound: &[Bound]) -> Vec<Endpoint> {
+    let machine = || {
+        let name = rustix::system::uname();
+        name.nodename().to_string_lossy().into_owned()
+    };
+    let told = settings
+        .listeners
+        .iter()
+        .zip(bound)
+        .filter_map(|(listener, bound)| {
+            let advertised = listener.advertised.as_ref()?;
+            Some(Endpoint {
+                listener: listener.bind.name.clone(),
+                host: advertised.host.clone().unwrap_or_else(machine),
+                port: advertised
+                    .port
+                    .filter(|port| *port != 0)
+                    .unwrap_or(bound.address.port()),
+                security: SecurityProtocol::Plaintext,
+            })
+        });
+    told.collect()
+}
+
+async fn live(config: Arc<NodeConfig>, settings: BrokerSettings, bound: Vec<Bound>) -> Outcome {
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return Outcome::Failed(format!("no signals: {error}")),
+    };
+    let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
+        (Arc::new(OsClock::new()), Arc::new(OsEntropy));
+    let host = LogHost {
+        disk: Arc::new(OsDisk),
+        entropy: Arc::clone(&entropy),
+    };
+    let controllers = Arc::new(Controllers::new(&settings.controllers));
+    let node_id = settings.node_id.0;
+    let found = dirs::cluster_of(&host, &settings.log_dirs, node_id, settings.cluster_id.as_deref());
+    let held = match found {
+        Ok(held) => held.or_else(|| settings.cluster_id.clone()),
+        Err(error) => return Outcome::NotBegun(vec![format!("log.dirs: {error}")]),
+    };
+    let cluster_id = match held {
+        Some(id) => id,
+        // An empty disk takes the controllers' word.
+        None => tokio::select! {
+            id = cluster::ask(&controllers) => id,
+            () = signals.stop() => return Outcome::Stopped,
+        },
+    };
+    let owner = DirOwner {
+        cluster_id: cluster_id.clone(),
+        node_id,
+    };
+    let opened = Dirs::open(host, &settings.log_dirs, &owner);
+    let dirs = match opened {
+        Ok(dirs) => Arc::new(dirs),
+        Err(error) => return Outcome::NotBegun(vec![format!("log.dirs: {error}")]),
+    };
+    let endpoints = endpoints(&settings, &bound);
+    let node = Node::new(Parts {
+        config,
+        settings,
+        endpoints,
+        clock,
+        entropy,
+        controllers,
+        dirs,
+        cluster_id,
+    });
+    match Running::start(node) {
+        Ok(running) => running.until_stopped(bound, signals).await,
+        Err(error) => Outcome::Failed(format!("no threads: {error}")),
+    }
+}
+
+/// A node whose parts are at work.
+struct Running {
+    node: Arc<Node>,
+    lanes: Vec<LaneHandle>,
+    life: watch::Receiver<Life>,
+    told: UnboundedSender<Told>,
+    stopping: watch::Sender<bool>,
+}
+
+impl Running {
+    fn start(node: Arc<Node>) -> std::io::Result<Running> {
+        let (proposals, submitted) = unbounded_channel();
+        let (fetching, orders) = unbounded_channel();
+        let (doomed, removals) = unbounded_channel();
+        let lanes = start_lanes(&node, proposals, fetching, doomed)?;
+        let (told, from_node) = unbounded_channel();
+        let (life, lives) = watch::channel(Life::Starting);
+        start_session(&node, from_node, life);
+        start_following(&node, &lanes, &told);
+        start_housekeeping(&node, &lanes, removals);
+        watch_directories(&node, &told);
+        essential::spawn(
+            "in-sync proposals",
+            replication::isr::run(Arc::clone(&node), submitted),
+        );
+        essential::spawn("fetchers", replication::fetchers::run(Arc::clone(&node), orders));
+        Ok(Running {
+            node,
+            lanes,
+            life: lives,
+            told,
+            stopping: watch::Sender::new(false),
+        })
+    }
+
+    async fn until_stopped(mut self, bound: Vec<Bound>, mut signals: Signals) -> Outcome {
+        let mut bound = Some(bound);
+        let mut asked = false;
+        loop {
+            let life = self.life.borrow_and_update().clone();
+            match life {
+                Life::Starting => {}
+                Life::Serving => {
+                    if let Some(bound) = bound.take()
+                        && let Err(error) = self.serve(bound)
+                    {
+                        error!(%error, "a listener cannot listen");
+                        return Outcome::NotBegun(vec![format!("listeners: {error}")]);
+                    }
+                }
+                Life::Ended(cause) => return self.close(&cause).await,
+            }
+            tokio::select! {
+                changed = self.life.changed() => {
+                    if changed.is_err() {
+                        return self.close(&Cause::Orphaned).await;
+                    }
+                }
+                () = signals.stop() => {
+                    if asked {
+                        warn!("asked to stop again; not waiting for the controller any longer");
+                        return self.close(&Cause::ShutdownTimedOut).await;
+                    }
+                    asked = true;
+                    info!("asked to stop");
+                    // The session lives as long as this.
+                    let _ = self.told.send(Told::ShutdownAsked);
+                }
+                reason = self.node.stop.requested() => return self.fail(&reason).await,
+            }
+        }
+    }
+
+    fn serve(&self, bound: Vec<Bound>) -> std::io::Result<()> {
+        let counts = Counts::new(&self.node.settings.limits);
+        let mut addresses = Vec::new();
+        for bound in bound {
+            let address = bound.address;
+            let (name, listener) = bound.listen()?;
+            addresses.push(format!("{name}://{address}"));
+            let (node, counts) = (Arc::clone(&self.node), Arc::clone(&counts));
+            tokio::spawn(listener::accept(
+                name,
+                listener,
+                node,
+                counts,
+                self.stopping.subscribe(),
+            ));
+        }
+        let epoch = self.node.epoch().map_or(-1, |epoch| epoch.0);
+        info!(broker = %self.node.id, epoch, partitions = self.node.partitions.len(), listeners = addresses.join(","),
+            "ready");
+        Ok(())
+    }
+
+    /// Closes the logs, writes the checkpoints, then the mark (L-24).
+    async fn close(self, cause: &Cause) -> Outcome {
+        self.stopping.send_replace(true);
+        let mut marks = Vec::new();
+        for lane in &self.lanes {
+            let (reply, closed) = oneshot::channel();
+            lane.send(Event::Close(reply));
+            marks.extend(closed.await.unwrap_or_default());
+        }
+        let (dirs, epoch) = (Arc::clone(&self.node.dirs), self.node.epoch());
+        let written = tokio::task::spawn_blocking(move || {
+            dirs.write_high_watermarks(&marks)?;
+            dirs.write_recovery(&marks)?;
+            epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch))
+        });
+        match written.await {
+            Ok(Ok(())) => {}
+            Ok(Err(fault)) => error!(%fault, "the shutdown is not clean"),
+            Err(error) => error!(%error, "the shutdown is not clean"),
+        }
+        info!(?cause, "stopped");
+        match cause {
+            Cause::Released | Cause::NothingToHandOver | Cause::ShutdownTimedOut | Cause::Orphaned => {
+                Outcome::Stopped
+            }
+            Cause::RegistrationTimedOut => {
+                Outcome::Failed("no controller took this broker's registration in time".into())
+            }
+            Cause::RegistrationRefused(why) => {
+                Outcome::NotBegun(vec![format!("the registration is refused: {why}")])
+            }
+            Cause::DirectoryFailureNotReported(directory) => Outcome::Failed(format!(
+                "the failure of log directory {directory} could not be reported"
+            )),
+        }
+    }
+
+    async fn fail(self, reason: &Reason) -> Outcome {
+        error!(%reason, "stopping");
+        let why = reason.to_string();
+        self.close(&Cause::Orphaned).await;
+        Outcome::Failed(why)
+    }
+}
+
+fn start_lanes(
+    node: &Arc<Node>,
+    proposals: UnboundedSender<broker_core::replica::Proposal>,
+    fetching: UnboundedSender<FetchOrder>,
+    doomed: UnboundedSender<(Duration, Doomed)>,
+) -> std::io::Result<Vec<LaneHandle>> {
+    if let Err(fault) = node.dirs.finish_deletions() {
+        warn!(%fault, "what an earlier process was deleting stays behind");
+    }
+    let shared = Arc::new(Shared {
+        me: node.id,
+        config: Arc::clone(&node.config),
+        clock: Arc::clone(&node.clock),
+        dirs: Arc::clone(&node.dirs),
+        partitions: Arc::clone(&node.partitions),
+        lag_max: node.settings.replica_lag_max,
+        syncs: SyncThreads::start(node.dirs.count())?,
+        proposals,
+        fetching,
+        doomed,
+        next_waiter: std::sync::atomic::AtomicU64::new(0),
+    });
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    lane::start(cores.min(LANES_MAX), &shared)
+}
+
+fn start_session(node: &Arc<Node>, told: UnboundedReceiver<Told>, life: watch::Sender<Life>) {
+    let timing = Timing {
+        heartbeat_interval: node.settings.heartbeat_interval,
+        registration_timeout: node.settings.registration_timeout,
+        directory_failure_timeout: node.config.millis("log.dir.failure.timeout.ms"),
+    };
+    let mut bits = [0; 16];
+    node.entropy.fill(&mut bits);
+    let incarnation = IncarnationId(Uuid::from_random_bits(u128::from_be_bytes(bits)));
+    let lifecycle = Lifecycle::new(timing, node.now());
+    let session = Session::new(Arc::clone(node), lifecycle, incarnation, life);
+    session.listen(told);
+    essential::spawn("session", session.run());
+}
+
+fn start_following(node: &Arc<Node>, lanes: &[LaneHandle], told: &UnboundedSender<Told>) {
+    let count = NonZeroUsize::new(lanes.len()).expect("there is a lane at least");
+    let idle = node.config.millis("metadata.max.idle.interval.ms");
+    // Without no-ops there is no telling a quiet controller from a dead one; the stream's own keep-alive must do.
+    let idle = if idle.is_zero() {
+        Duration::from_secs(60)
+    } else {
+        idle
+    };
+    let follower = Follower::new(Some(node.known_cluster_id()), count, idle, node.now());
+    let (applied, mut offsets) = unbounded_channel();
+    let told = told.clone();
+    tokio::spawn(async move {
+        while let Some(offset) = offsets.recv().await {
+            if told.send(Told::Applied(offset)).is_err() {
+                return;
+            }
+        }
+    });
+    essential::spawn(
+        "metadata",
+        Following::new(Arc::clone(node), follower, lanes.to_vec(), applied).run(),
+    );
+}
+
+fn start_housekeeping(
+    node: &Arc<Node>,
+    lanes: &[LaneHandle],
+    removals: UnboundedReceiver<(Duration, Doomed)>,
+) {
+    let interval = node.settings.high_watermark_checkpoint_interval;
+    let (lanes, dirs) = (lanes.to_vec(), Arc::clone(&node.dirs));
+    tokio::spawn(checkpoints::high_watermarks(
+        lanes.clone(),
+        Arc::clone(&dirs),
+        interval,
+    ));
+    tokio::spawn(checkpoints::recovery_points(lanes.clone(), Arc::clone(&dirs)));
+    tokio::spawn(checkpoints::retention(
+        lanes,
+        node.config.millis("log.retention.check.interval.ms"),
+    ));
+    tokio::spawn(checkpoints::removals(dirs, removals));
+}
+
+/// Tells the session of directories that failed (R1.14).
+fn watch_directories(node: &Arc<Node>, told: &UnboundedSender<Told>) {
+    let (dirs, told) = (Arc::clone(&node.dirs), told.clone());
+    tokio::spawn(async move {
+        let mut known = Vec::new();
+        loop {
+            dirs.another_failed().await;
+            for directory in dirs.failed_ids() {
+                if !known.contains(&directory) {
+                    known.push(directory);
+                    if told.send(Told::DirectoryFailed(directory)).is_err() {
+                        return;
+                    }
+                }
+            }
+        }
+    });
+}
+
+/// The ways in which the process is asked to stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Signals> {
+        Ok(Signals {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn stop(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,404 @@
+//! The log directories of this broker: opened together, checked to belong together, chosen among for new partitions.
+//!
+//! Must not: open a log. Lanes do, each its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use metadata::ids::{BrokerEpoch, DirectoryId, TopicId};
+use parking_lot::Mutex;
+use partition_log::{
+    DirOwner, Log, LogConfig, LogDir, LogDirError, LogFault, LogHost, Offset, OpenReport, TopicPartition,
+};
+use tokio::sync::Notify;
+use tracing::{info, warn};
+
+use crate::seam;
+
+/// Why the directories cannot be used together.
+#[derive(Debug, thiserror::Error)]
+pub enum DirsError {
+    /// One of them cannot be used.
+    #[error(transparent)]
+    One(#[from] LogDirError),
+    /// Two of them belong to different clusters.
+    #[error("{} belongs to cluster {held}, another log directory to {other}", path.display())]
+    Divided {
+        /// The second one.
+        path: PathBuf,
+        /// Its cluster.
+        held: String,
+        /// That of the first one.
+        other: String,
+    },
+    /// It belongs to another node.
+    #[error("{} belongs to node {held}, this is node {given}", path.display())]
+    OtherNode {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        held: i32,
+        /// This node.
+        given: i32,
+    },
+    /// It belongs to another cluster than the configuration says.
+    #[error("{} belongs to cluster {held}, cluster.id is {given}", path.display())]
+    OtherCluster {
+        /// The directory.
+        path: PathBuf,
+        /// Whose it is.
+        held: String,
+        /// As configured.
+        given: String,
+    },
+    /// A partition lies in two of them (L-25).
+    #[error("{partition} lies in {} and in {}", first.display(), second.display())]
+    Twice {
+        /// The partition.
+        partition: TopicPartition,
+        /// One place.
+        first: PathBuf,
+        /// The other.
+        second: PathBuf,
+    },
+}
+
+/// The cluster that the directories say they belong to, if any does. Opens and changes nothing.
+///
+/// # Errors
+/// When they belong to another node, or not to one cluster.
+pub fn cluster_of(
+    host: &LogHost,
+    paths: &[PathBuf],
+    node: i32,
+    configured: Option<&str>,
+) -> Result<Option<String>, DirsError> {
+    let mut cluster: Option<String> = None;
+    for path in paths {
+        let Some(identity) = LogDir::identity(host, path)? else {
+            continue;
+        };
+        if identity.node_id != node {
+            return Err(DirsError::OtherNode {
+                path: path.clone(),
+                held: identity.node_id,
+                given: node,
+            });
+        }
+        let held = identity.cluster_id;
+        if let Some(given) = configured.filter(|given| *given != held) {
+            return Err(DirsError::OtherCluster {
+                path: path.clone(),
+                held,
+                given: given.to_owned(),
+            });
+        }
+        match &cluster {
+            Some(other) if *other != held => {
+                return Err(DirsError::Divided {
+                    path: path.clone(),
+                    held,
+                    other: other.clone(),
+                });
+            }
+            _ => cluster = Some(held),
+        }
+    }
+    Ok(cluster)
+}
+
+/// Place of a directory in the configured list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DirIndex(pub usize);
+
+struct Dir {
+    log_dir: Mutex<LogDir>,
+    id: DirectoryId,
+    path: PathBuf,
+    was_clean: bool,
+}
+
+/// All log directories, open and locked.
+pub struct Dirs {
+    host: LogHost,
+    dirs: Vec<Dir>,
+    /// Where each partition lies.
+    placed: Mutex<BTreeMap<TopicPartition, DirIndex>>,
+    failed: Mutex<Vec<DirIndex>>,
+    another_failed: Notify,
+}
+
+impl std::fmt::Debug for Dirs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list()
+            .entries(self.dirs.iter().map(|dir| &dir.path))
+            .finish()
+    }
+}
+
+/// What is written down regularly about one log.
+#[derive(Clone, Debug)]
+pub struct Marks {
+    /// Whose.
+    pub partition: TopicPartition,
+    /// In which directory.
+    pub dir: DirIndex,
+    /// Everything before is durable.
+    pub recovery_point: Offset,
+    /// First readable offset.
+    pub log_start: Offset,
+    /// Everything before is committed.
+    pub high_watermark: Offset,
+}
+
+impl Dirs {
+    /// Opens and locks all of them.
+    ///
+    /// # Errors
+    /// When one cannot be used, or a partition lies in two.
+    pub fn open(host: LogHost, paths: &[PathBuf], owner: &DirOwner) -> Result<Dirs, DirsError> {
+        let mut dirs = Vec::new();
+        let mut placed: BTreeMap<TopicPartition, DirIndex> = BTreeMap::new();
+        for path in paths {
+            let log_dir = LogDir::open(&host, path, owner)?;
+            let index = DirIndex(dirs.len());
+            for found in log_dir.partitions().map_err(LogDirError::Fault)? {
+                if let Some(DirIndex(other)) = placed.insert(found.partition.clone(), index) {
+                    let first = paths[other].clone();
+                    return Err(DirsError::Twice {
+                        partition: found.partition,
+                        first,
+                        second: path.clone(),
+                    });
+                }
+            }
+            dirs.push(Dir {
+                id: seam::directory_to_image(log_dir.id()),
+                path: path.clone(),
+                was_clean: log_dir.clean_shutdown().is_some(),
+                log_dir: Mutex::new(log_dir),
+            });
+        }
+        Ok(Dirs {
+            host,
+            dirs,
+            placed: Mutex::new(placed),
+            failed: Mutex::default(),
+            another_failed: Notify::new(),
+        })
+    }
+
+    /// The directories' ids, in the configured order.
+    pub fn ids(&self) -> Vec<DirectoryId> {
+        self.dirs.iter().map(|dir| dir.id).collect()
+    }
+
+    /// The ids of those that failed.
+    pub fn failed_ids(&self) -> Vec<DirectoryId> {
+        self.failed
+            .lock()
+            .iter()
+            .map(|DirIndex(index)| self.dirs[*index].id)
+            .collect()
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.dirs.len()
+    }
+
+    /// The broker epoch under which all of them were shut down in order (R1.15); nothing if one was not.
+    pub fn previous_epoch(&self) -> Option<BrokerEpoch> {
+        let epochs: Option<Vec<i64>> = self
+            .dirs
+            .iter()
+            .map(|dir| {
+                dir.log_dir
+                    .lock()
+                    .clean_shutdown()
+                    .and_then(|marker| marker.broker_epoch)
+            })
+            .collect();
+        let epochs = epochs?;
+        let first = *epochs.first()?;
+        epochs
+            .iter()
+            .all(|epoch| *epoch == first)
+            .then_some(BrokerEpoch(first))
+    }
+
+    /// A directory does not work any more.
+    pub fn fail(&self, dir: DirIndex) {
+        let mut failed = self.failed.lock();
+        if !failed.contains(&dir) {
+            failed.push(dir);
+            self.another_failed.notify_one();
+        }
+    }
+
+    /// Waits until one more directory does not work any more.
+    pub async fn another_failed(&self) {
+        self.another_failed.notified().await;
+    }
+
+    /// The partitions that lie on the disk.
+    pub fn on_disk(&self) -> Vec<TopicPartition> {
+        self.placed.lock().keys().cloned().collect()
+    }
+
+    /// Opens a partition's log, or creates it: in the directory that the image assigns, else in the one that has the
+    /// fewest partitions (L-56).
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn open_log(
+        &self,
+        partition: &TopicPartition,
+        topic: TopicId,
+        assigned: DirectoryId,
+        config: LogConfig,
+        now: host::WallMs,
+    ) -> Result<(Log, DirIndex), LogFault> {
+        let known = self.placed.lock().get(partition).copied();
+        if let Some(dir) = known {
+            let (path, opening) = {
+                let log_dir = self.dirs[dir.0].log_dir.lock();
+                (log_dir.partition_path(partition), log_dir.opening(partition))
+            };
+            let (log, report) = Log::open(&self.host, &path, config.clone(), opening, now)?;
+            self.tell(partition, dir, &report);
+            if log.topic() == Some(seam::topic_to_log(topic)) {
+                return Ok((log, dir));
+            }
+            // Another incarnation of the name, or a directory that does not say whose it is (BC-086, BC-087).
+            drop(log);
+            warn!(%partition, %topic, "a log of another topic is set aside");
+            self.set_aside(partition)?;
+        }
+        let dir = self.choose(assigned);
+        let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
+        let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
+        self.placed.lock().insert(partition.clone(), dir);
+        Ok((log, dir))
+    }
+
+    fn tell(&self, partition: &TopicPartition, dir: DirIndex, report: &OpenReport) {
+        if let Some(cut) = &report.tail_cut {
+            warn!(%partition, log_end = cut.log_end.0, removed_bytes = cut.removed_bytes, why = %cut.why,
+                "a damaged tail was cut off");
+        } else if !self.dirs[dir.0].was_clean && 0 < report.scanned_bytes {
+            info!(%partition, scanned_bytes = report.scanned_bytes, "log recovered");
+        }
+    }
+
+    fn choose(&self, assigned: DirectoryId) -> DirIndex {
+        if let Some(index) = self.dirs.iter().position(|dir| dir.id == assigned) {
+            return DirIndex(index);
+        }
+        let failed = self.failed.lock().clone();
+        let placed = self.placed.lock();
+        let load = |index: usize| placed.values().filter(|dir| dir.0 == index).count();
+        let usable = (0..self.dirs.len()).filter(|index| !failed.contains(&DirIndex(*index)));
+        DirIndex(usable.min_by_key(|index| load(*index)).unwrap_or(0))
+    }
+
+    /// Deletes a partition's files: the name is free at once. Returns what is to be removed later, by
+    /// [`Dirs::remove`].
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn delete(&self, partition: &TopicPartition) -> Result<Option<(DirIndex, PathBuf)>, LogFault> {
+        let Some(dir) = self.placed.lock().remove(partition) else {
+            return Ok(None);
+        };
+        let path = self.dirs[dir.0].log_dir.lock().delete_partition(partition)?;
+        Ok(Some((dir, path)))
+    }
+
+    /// Sets aside what the cluster does not know here (L-22).
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn set_aside(&self, partition: &TopicPartition) -> Result<(), LogFault> {
+        let Some(dir) = self.placed.lock().remove(partition) else {
+            return Ok(());
+        };
+        self.dirs[dir.0].log_dir.lock().set_aside_as_stray(partition)?;
+        Ok(())
+    }
+
+    /// Removes what [`Dirs::delete`] renamed.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn remove(&self, dir: DirIndex, path: &Path) -> Result<(), LogFault> {
+        self.dirs[dir.0].log_dir.lock().remove(path)
+    }
+
+    /// Finishes what an earlier process was deleting.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn finish_deletions(&self) -> Result<(), LogFault> {
+        for dir in &self.dirs {
+            let log_dir = dir.log_dir.lock();
+            for path in log_dir.unfinished_deletions()? {
+                log_dir.remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the watermarks down.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn write_high_watermarks(&self, marks: &[Marks]) -> Result<(), LogFault> {
+        self.each(marks, |mark| mark.high_watermark, LogDir::write_high_watermarks)
+    }
+
+    /// Writes recovery points and log starts down.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn write_recovery(&self, marks: &[Marks]) -> Result<(), LogFault> {
+        self.each(marks, |mark| mark.recovery_point, LogDir::write_recovery_points)?;
+        self.each(marks, |mark| mark.log_start, LogDir::write_log_starts)
+    }
+
+    fn each(
+        &self,
+        marks: &[Marks],
+        offset: impl Fn(&Marks) -> Offset,
+        write: impl Fn(&mut LogDir, &[(TopicPartition, Offset)]) -> Result<(), LogFault>,
+    ) -> Result<(), LogFault> {
+        for (index, dir) in self.dirs.iter().enumerate() {
+            let here: Vec<_> = marks
+                .iter()
+                .filter(|mark| mark.dir.0 == index)
+                .map(|mark| (mark.partition.clone(), offset(mark)))
+                .collect();
+            write(&mut dir.log_dir.lock(), &here)?;
+        }
+        Ok(())
+    }
+
+    /// Marks a clean shutdown in every directory that works. Last of all (L-24).
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn mark_clean(&self, epoch: BrokerEpoch) -> Result<(), LogFault> {
+        let failed = self.failed.lock().clone();
+        for (index, dir) in self.dirs.iter().enumerate() {
+            if !failed.contains(&DirIndex(index)) {
+                dir.log_dir.lock().mark_clean(epoch.0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine that the logs live on.
+    pub fn host(&self) -> &LogHost {
+        &self.host
+    }
+}

@@ -1,0 +1,85 @@
+//! The partitions of this broker as everyone but their lane sees them: what to read, what role they have, where to
+//! send events.
+//!
+//! Must not: change a partition. Only its lane does.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use broker_core::replica::{Assignment, Replica, Serving, View};
+use metadata::ids::{LeaderEpoch, PartitionId};
+use parking_lot::RwLock;
+use partition_log::{ReadView, TopicPartition};
+
+use super::lane::LaneHandle;
+use super::waits::Waits;
+
+/// One partition with a replica here.
+pub struct Hosted {
+    /// Its identity.
+    pub id: PartitionId,
+    /// Its name.
+    pub name: TopicPartition,
+    /// Its owner.
+    pub lane: LaneHandle,
+    /// Its log, to be read.
+    pub log: ReadView,
+    /// Its role, published by the lane.
+    pub seen: ArcSwap<Seen>,
+    /// Fetches that wait here.
+    pub waits: Waits,
+}
+
+/// What readers see of a replica. Bounds of the log are not taken from here: [`ReadView::bounds`] is newer.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    /// Role, leader, epoch.
+    pub view: View,
+    /// What the image says of it.
+    pub assignment: Assignment,
+    /// The last leadership that this broker had, if any since it started.
+    pub led: Option<LeaderEpoch>,
+}
+
+impl Seen {
+    /// A replica as it is now; `led` is what was seen before.
+    pub fn of(replica: &Replica, led: Option<LeaderEpoch>) -> Seen {
+        let view = replica.view();
+        let leads = matches!(view.serving, Serving::Leader { .. });
+        let led = if leads { Some(view.leader_epoch) } else { led };
+        Seen {
+            view,
+            assignment: replica.assignment().clone(),
+            led,
+        }
+    }
+}
+
+/// All partitions with a replica here.
+#[derive(Default)]
+pub struct Partitions {
+    by_id: RwLock<HashMap<PartitionId, Arc<Hosted>>>,
+}
+
+impl Partitions {
+    /// The partition, if it has a replica here.
+    pub fn get(&self, id: PartitionId) -> Option<Arc<Hosted>> {
+        self.by_id.read().get(&id).cloned()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.by_id.read().len()
+    }
+
+    /// A lane has opened this one, or opened it again.
+    pub fn insert(&self, hosted: Arc<Hosted>) {
+        self.by_id.write().insert(hosted.id, hosted);
+    }
+
+    /// A lane has let this one go.
+    pub fn remove(&self, id: PartitionId) {
+        self.by_id.write().remove(&id);
+    }
+}

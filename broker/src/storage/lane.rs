@@ -1,0 +1,279 @@
+//! A lane: one thread that owns its share of the partitions and alone changes them. Events come in through a queue,
+//! reads never pass here (see [`super::hosted`]).
+//!
+//! What follows from an event is decided by [`broker_core::replica`]; a lane carries it out on the log and reports to
+//! those who wait. It never waits for another lane, a socket or a controller.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use broker_core::lanes::Action;
+use broker_core::produce::{Acks, WaiterId};
+use broker_core::replica::{FollowerFetch, IsrAnswer};
+use metadata::ids::{BrokerId, PartitionId};
+use metadata::image::Image;
+use partition_log::Synced;
+use tokio::sync::oneshot;
+use wire::batch::Batch;
+
+use super::dirs::Marks;
+use super::follower::FetchedPart;
+use super::owned::Owned;
+use super::shared::Shared;
+use super::ticket::{PartState, Ticket};
+use crate::essential;
+
+/// Longest pause between two looks at the time.
+const TICK: Duration = Duration::from_millis(500);
+/// Events taken in before what they need synced is synced and answered together.
+const BATCH_MAX: usize = 256;
+
+/// Something for a lane to do.
+pub enum Event {
+    /// A producer's batch (the one batch that `check_payload` found).
+    Append {
+        /// Where to.
+        partition: PartitionId,
+        /// The batch, a slice of the received frame.
+        batch: Batch,
+        /// What the producer wants to be told.
+        acks: Acks,
+        /// Whom to report to, and under which place.
+        ticket: (Arc<Ticket>, usize),
+    },
+    /// Nobody waits for this any more.
+    Forget(PartitionId, WaiterId),
+    /// A follower fetched here.
+    FollowerFetched {
+        /// Which partition.
+        partition: PartitionId,
+        /// Who.
+        follower: BrokerId,
+        /// What its fetch said.
+        fetch: FollowerFetch,
+    },
+    /// This broker fetched from a leader.
+    Fetched(FetchedPart),
+    /// The controller answered a proposal.
+    IsrAnswered(PartitionId, IsrAnswer),
+    /// The metadata changed.
+    Metadata {
+        /// What it asks of the partitions of this lane.
+        actions: Vec<Action>,
+        /// The image that it leads to.
+        image: Arc<Image>,
+        /// Called when everything is done; calls come in the order of the events.
+        done: Box<dyn FnOnce() + Send>,
+    },
+    /// A log was synced.
+    Synced(PartitionId, Synced),
+    /// What is to be written into the checkpoints?
+    Marks(oneshot::Sender<Vec<Marks>>),
+    /// Old segments may go (L-30 to L-33), and producers that are silent (T-9).
+    Retain,
+    /// Close every log and end.
+    Close(oneshot::Sender<Vec<Marks>>),
+}
+
+/// The way to a lane.
+#[derive(Clone, Debug)]
+pub struct LaneHandle {
+    sender: Sender<Event>,
+}
+
+impl LaneHandle {
+    /// Puts an event at the end of the queue. After the lane has ended nothing happens.
+    ///
+    /// The queue itself has no bound; what enters it is bounded where it is admitted: by the requests and bytes that a
+    /// connection and the node may have pending, and by one fetch and one proposal per partition.
+    pub fn send(&self, event: Event) {
+        // A lane ends only with the process; those who wait then see their channels close.
+        let _ = self.sender.send(event);
+    }
+}
+
+/// Starts the lanes.
+///
+/// # Errors
+/// When the system gives no thread.
+pub fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Vec<LaneHandle>> {
+    (0..count)
+        .map(|index| {
+            let (sender, events) = std::sync::mpsc::channel();
+            let handle = LaneHandle { sender };
+            let lane = Lane {
+                shared: Arc::clone(shared),
+                handle: handle.clone(),
+                owned: HashMap::new(),
+                waits: HashMap::new(),
+                unsynced: Vec::new(),
+            };
+            essential::thread(format!("lane-{index}"), "lane", move || lane.run(&events))?;
+            Ok(handle)
+        })
+        .collect()
+}
+
+/// Whom to tell that a wait is over.
+pub type Waits = HashMap<WaiterId, (Arc<Ticket>, usize)>;
+
+struct Lane {
+    shared: Arc<Shared>,
+    handle: LaneHandle,
+    owned: HashMap<PartitionId, Owned>,
+    waits: Waits,
+    /// Partitions with appends that are answered after a sync.
+    unsynced: Vec<PartitionId>,
+}
+
+/// Whether a lane goes on.
+#[derive(PartialEq, Eq)]
+enum Life {
+    GoesOn,
+    Ends,
+}
+
+impl Lane {
+    fn run(mut self, events: &Receiver<Event>) {
+        loop {
+            match events.recv_timeout(TICK) {
+                Ok(event) => {
+                    if self.take(event) == Life::Ends {
+                        return;
+                    }
+                    for event in events.try_iter().take(BATCH_MAX) {
+                        if self.take(event) == Life::Ends {
+                            return;
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.sync_and_answer();
+            self.tick();
+        }
+    }
+
+    fn take(&mut self, event: Event) -> Life {
+        match event {
+            Event::Append {
+                partition,
+                batch,
+                acks,
+                ticket,
+            } => self.append(partition, &batch, acks, ticket),
+            Event::Forget(partition, waiter) => {
+                self.waits.remove(&waiter);
+                self.with(partition, |owned, _, _| owned.forget(waiter));
+            }
+            Event::FollowerFetched {
+                partition,
+                follower,
+                fetch,
+            } => {
+                self.with(partition, |owned, shared, waits| {
+                    owned.follower_fetched(shared, waits, follower, fetch)
+                });
+            }
+            Event::Fetched(part) => self.fetched(part),
+            Event::IsrAnswered(partition, answer) => {
+                self.with(partition, |owned, shared, waits| {
+                    owned.isr_answered(shared, waits, answer)
+                });
+            }
+            Event::Metadata { actions, image, done } => {
+                for action in actions {
+                    self.act(action, &image);
+                }
+                done();
+            }
+            Event::Synced(partition, synced) => self.with(partition, |owned, _, _| owned.synced(synced)),
+            Event::Marks(reply) => {
+                let _ = reply.send(self.owned.values().map(Owned::marks).collect());
+            }
+            Event::Retain => {
+                for owned in self.owned.values_mut() {
+                    owned.retain(&self.shared);
+                }
+            }
+            Event::Close(reply) => {
+                self.sync_and_answer();
+                let shared = &self.shared;
+                let marks = self
+                    .owned
+                    .drain()
+                    .filter_map(|(_, owned)| owned.close(shared))
+                    .collect();
+                let _ = reply.send(marks);
+                return Life::Ends;
+            }
+        }
+        Life::GoesOn
+    }
+
+    fn with(&mut self, partition: PartitionId, act: impl FnOnce(&mut Owned, &Shared, &mut Waits)) {
+        if let Some(owned) = self.owned.get_mut(&partition) {
+            act(owned, &self.shared, &mut self.waits);
+        }
+    }
+
+    fn append(&mut self, partition: PartitionId, batch: &Batch, acks: Acks, ticket: (Arc<Ticket>, usize)) {
+        let Some(owned) = self.owned.get_mut(&partition) else {
+            ticket.0.report(ticket.1, PartState::Gone);
+            return;
+        };
+        owned.append(&self.shared, &mut self.waits, batch, acks, ticket);
+        if owned.awaits_sync() && !self.unsynced.contains(&partition) {
+            self.unsynced.push(partition);
+        }
+    }
+
+    fn fetched(&mut self, part: FetchedPart) {
+        match self.owned.get_mut(&part.partition) {
+            Some(owned) => owned.fetched(&self.shared, &mut self.waits, part),
+            None => part.nobody_is_here(),
+        }
+    }
+
+    fn act(&mut self, action: Action, image: &Arc<Image>) {
+        let partition = action.partition();
+        match action {
+            Action::Delete(_) | Action::Stop(_) => {
+                if let Some(owned) = self.owned.remove(&partition) {
+                    owned.delete(&self.shared, &mut self.waits);
+                }
+            }
+            Action::Create(assignment)
+            | Action::Lead(assignment)
+            | Action::Follow(assignment)
+            | Action::Refresh(assignment) => match self.owned.get_mut(&partition) {
+                Some(owned) => owned.assigned(&self.shared, &mut self.waits, assignment, image),
+                None => {
+                    let opened = Owned::open(&self.shared, &mut self.waits, &self.handle, assignment, image);
+                    if let Some(owned) = opened {
+                        self.owned.insert(partition, owned);
+                    }
+                }
+            },
+        }
+    }
+
+    /// One sync for all that was appended meanwhile, then their answers.
+    fn sync_and_answer(&mut self) {
+        for partition in std::mem::take(&mut self.unsynced) {
+            if let Some(owned) = self.owned.get_mut(&partition) {
+                owned.sync_and_answer(&self.shared, &mut self.waits);
+            }
+        }
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.now();
+        for owned in self.owned.values_mut() {
+            owned.tick(&self.shared, &mut self.waits, now);
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The partitions of this broker: lanes that change them, views that read them, threads that sync them.
+//!
+//! Must not: know a request or a socket.
+
+pub mod dirs;
+pub mod follower;
+pub mod hosted;
+pub mod lane;
+mod owned;
+pub mod settings;
+pub mod shared;
+pub mod sync;
+pub mod ticket;
+pub mod waits;

@@ -1,0 +1,562 @@
+//! One partition as its lane owns it: the log, and the replica that decides.
+//!
+//! Must not: decide by itself what an event means, or be named by anyone but its lane.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use broker_core::fetch::Wake;
+use broker_core::fetcher::LocalLog;
+use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
+use broker_core::produce::{Acks, WaitOutcome, WaiterId};
+use broker_core::replica::{Assignment, Effect, FollowerFetch, IsrAnswer, Replica, Role};
+use broker_core::time::Moment;
+use metadata::ids::{BrokerId, DirectoryId};
+use metadata::image::Image;
+use partition_log::{
+    AppendError, AppendOutcome, Appended, LeaderAppend, Log, LogFault, Origin, SyncNeed, Synced,
+    TopicPartition,
+};
+use tracing::{error, info, warn};
+use wire::batch::Batch;
+
+use super::dirs::{DirIndex, Marks};
+use super::follower::{FetchedPart, Outcome, Work};
+use super::hosted::{Hosted, Seen};
+use super::lane::{LaneHandle, Waits};
+use super::shared::{Doomed, Shared};
+use super::sync::{self, Sync};
+use super::ticket::{PartState, Ticket};
+use crate::replication::FetchOrder;
+use crate::seam;
+
+/// How long a deleted partition's files stay, for those who still read them.
+const DELETED_KEPT: Duration = Duration::from_secs(60);
+/// A log without traffic for so long gives its files back.
+const IDLE_AFTER: Duration = Duration::from_secs(30);
+
+/// An append that is answered after a sync.
+struct Unanswered {
+    appended: Appended,
+    acks: Acks,
+    ticket: (Arc<Ticket>, usize),
+}
+
+/// One partition and its log.
+pub struct Owned {
+    replica: Replica,
+    log: Log,
+    dir: DirIndex,
+    hosted: Arc<Hosted>,
+    unanswered: VecDeque<Unanswered>,
+    last_used: Moment,
+    files_are_open: bool,
+}
+
+impl Owned {
+    /// Opens the log, or creates it, and takes up the role. Nothing when the disk does not let it; the partition then
+    /// stays out of service, and the controller is told by the heartbeat.
+    pub fn open(
+        shared: &Shared,
+        waits: &mut Waits,
+        lane: &LaneHandle,
+        assignment: Assignment,
+        image: &Image,
+    ) -> Option<Owned> {
+        let id = assignment.partition;
+        let topic = image.topics.get(&id.topic)?.name.clone();
+        let name = TopicPartition {
+            topic,
+            partition: id.index.0,
+        };
+        let config = shared.log_config(image, id);
+        let assigned = directory_of(&assignment);
+        let opened = shared
+            .dirs
+            .open_log(&name, id.topic, assigned, config, shared.wall());
+        let (log, dir) = match opened {
+            Ok(opened) => opened,
+            Err(fault) => {
+                error!(partition = %name, %fault, "a log cannot be opened");
+                return None;
+            }
+        };
+        let now = shared.now();
+        let facts = seam::facts(log.bounds());
+        let (replica, effects) = Replica::opened(assignment, facts, shared.lag_max, now);
+        let hosted = Arc::new(Hosted {
+            id,
+            name,
+            lane: lane.clone(),
+            log: log.view(),
+            seen: ArcSwap::from_pointee(Seen::of(&replica, None)),
+            waits: super::waits::Waits::default(),
+        });
+        shared.partitions.insert(Arc::clone(&hosted));
+        let mut owned = Owned {
+            replica,
+            log,
+            dir,
+            hosted,
+            unanswered: VecDeque::new(),
+            last_used: now,
+            files_are_open: true,
+        };
+        owned.publish_watermark(facts.watermark);
+        owned.carry_out(shared, waits, effects);
+        Some(owned)
+    }
+
+    /// Appends a producer's batch.
+    pub fn append(
+        &mut self,
+        shared: &Shared,
+        waits: &mut Waits,
+        batch: &Batch,
+        acks: Acks,
+        ticket: (Arc<Ticket>, usize),
+    ) {
+        let leader_epoch = match self.replica.admits(acks) {
+            Ok(epoch) => seam::epoch_to_log(epoch),
+            Err(refusal) => {
+                let log_start = Some(self.log.log_start());
+                ticket
+                    .0
+                    .report(ticket.1, PartState::NotAdmitted { refusal, log_start });
+                return;
+            }
+        };
+        let now = shared.wall();
+        self.used(shared);
+        match self.log.append_as_leader(
+            batch,
+            LeaderAppend {
+                leader_epoch,
+                now,
+                origin: Origin::Client,
+            },
+        ) {
+            Ok(appended) => {
+                let unanswered = Unanswered {
+                    appended,
+                    acks,
+                    ticket,
+                };
+                match appended.sync {
+                    // Order among the answers of one log is the order of its offsets.
+                    SyncNeed::None | SyncNeed::Background if self.unanswered.is_empty() => {
+                        self.settle(shared, waits, unanswered);
+                    }
+                    _ => self.unanswered.push_back(unanswered),
+                }
+                if appended.sync == SyncNeed::Background {
+                    self.sync_in_background(shared);
+                }
+            }
+            Err(error) => {
+                let failed = matches!(error, AppendError::Fault(LogFault::Io { .. }));
+                if let AppendError::Fault(fault) = &error {
+                    error!(partition = %self.hosted.name, %fault, "an append failed");
+                }
+                ticket.0.report(
+                    ticket.1,
+                    PartState::Failed {
+                        error,
+                        log_start: self.log.log_start(),
+                    },
+                );
+                if failed {
+                    self.fail(shared, waits);
+                }
+            }
+        }
+    }
+
+    /// Whether there are appends that are answered after a sync.
+    pub fn awaits_sync(&self) -> bool {
+        !self.unanswered.is_empty()
+    }
+
+    /// Syncs, then answers what waited for it.
+    pub fn sync_and_answer(&mut self, shared: &Shared, waits: &mut Waits) {
+        match self.log.sync_job() {
+            Ok(Some(job)) => match job.run() {
+                Ok(synced) => self.log.synced(synced),
+                Err(fault) => sync::end_the_process(&fault),
+            },
+            Ok(None) => {}
+            Err(fault) => sync::end_the_process(&fault),
+        }
+        while let Some(unanswered) = self.unanswered.pop_front() {
+            self.settle(shared, waits, unanswered);
+        }
+    }
+
+    /// The leader holds it: tell the replica, and whoever wants to know no more than that.
+    fn settle(&mut self, shared: &Shared, waits: &mut Waits, unanswered: Unanswered) {
+        let Unanswered {
+            appended,
+            acks,
+            ticket: (ticket, place),
+        } = unanswered;
+        let end = seam::to_core(appended.last.next());
+        if acks == Acks::All {
+            let waiter = shared.waiter();
+            waits.insert(waiter, (Arc::clone(&ticket), place));
+            ticket.report(place, PartState::Waiting { appended, waiter });
+            self.grew(shared, waits, appended);
+            let effects = self.replica.await_replication(waiter, end);
+            self.carry_out(shared, waits, effects);
+        } else {
+            let outcome = WaitOutcome::Replicated;
+            ticket.report(place, PartState::Appended { appended, outcome });
+            self.grew(shared, waits, appended);
+        }
+    }
+
+    fn grew(&mut self, shared: &Shared, waits: &mut Waits, appended: Appended) {
+        if appended.outcome != AppendOutcome::Written {
+            return;
+        }
+        let end = LogEnd(seam::to_core(appended.last.next()));
+        let effects = self.replica.appended(end, shared.now());
+        self.carry_out(shared, waits, effects);
+        self.hosted.waits.wake(Wake::Appended);
+    }
+
+    /// Nobody waits for this any more.
+    pub fn forget(&mut self, waiter: WaiterId) {
+        self.replica.forget(waiter);
+    }
+
+    /// A follower fetched here.
+    pub fn follower_fetched(
+        &mut self,
+        shared: &Shared,
+        waits: &mut Waits,
+        follower: BrokerId,
+        fetch: FollowerFetch,
+    ) {
+        // What makes a fetch not count was told to the follower when it was read; here it may only have changed since.
+        if let Ok(effects) = self.replica.follower_fetched(follower, fetch) {
+            self.carry_out(shared, waits, effects);
+        }
+    }
+
+    /// The controller answered.
+    pub fn isr_answered(&mut self, shared: &Shared, waits: &mut Waits, answer: IsrAnswer) {
+        let effects = self.replica.isr_answered(answer, shared.now());
+        self.carry_out(shared, waits, effects);
+    }
+
+    /// The image says this now.
+    pub fn assigned(&mut self, shared: &Shared, waits: &mut Waits, assignment: Assignment, image: &Image) {
+        if self.awaits_sync() {
+            self.sync_and_answer(shared, waits);
+        }
+        self.log.configure(shared.log_config(image, assignment.partition));
+        let effects = self.replica.assigned(assignment, shared.now());
+        self.carry_out(shared, waits, effects);
+        self.publish_role();
+    }
+
+    /// This broker fetched from the leader.
+    pub fn fetched(&mut self, shared: &Shared, waits: &mut Waits, part: FetchedPart) {
+        if self.replica.follows(part.leader_epoch).is_err() {
+            part.nobody_is_here();
+            return;
+        }
+        self.used(shared);
+        let outcome = self
+            .follow(shared, waits, part.work, part.leader_epoch)
+            .unwrap_or_else(|fault| {
+                error!(partition = %self.hosted.name, %fault, "following failed");
+                if matches!(fault, LogFault::Io { .. }) {
+                    self.fail(shared, waits);
+                }
+                Outcome::Failed
+            });
+        // Whoever fetched may have been told to stop meanwhile.
+        let _ = part.done.send(outcome);
+    }
+
+    fn follow(
+        &mut self,
+        shared: &Shared,
+        waits: &mut Waits,
+        work: Work,
+        leader_epoch: metadata::ids::LeaderEpoch,
+    ) -> Result<Outcome, LogFault> {
+        match work {
+            Work::Append {
+                from,
+                batches,
+                watermark,
+                log_start,
+            } => {
+                if seam::to_core(self.log.log_end()) != from {
+                    return Ok(Outcome::LogMoved(self.local_log()));
+                }
+                if !batches.is_empty() {
+                    let epoch = seam::epoch_to_log(leader_epoch);
+                    match self.log.append_as_follower(&batches, epoch, shared.wall()) {
+                        Ok(appended) => {
+                            let end = LogEnd(seam::to_core(appended.log_end));
+                            let effects = self.replica.appended(end, shared.now());
+                            self.carry_out(shared, waits, effects);
+                            match appended.sync {
+                                SyncNeed::None => {}
+                                SyncNeed::Background => self.sync_in_background(shared),
+                                SyncNeed::BeforeAnswer => self.sync_and_answer(shared, waits),
+                            }
+                        }
+                        Err(AppendError::Refused(refusal)) => {
+                            warn!(partition = %self.hosted.name, %refusal, "fetched batches do not fit");
+                            return Ok(Outcome::Refused);
+                        }
+                        Err(AppendError::Fault(fault)) => return Err(fault),
+                    }
+                }
+                let effects = self.replica.leader_said(watermark, log_start);
+                self.carry_out(shared, waits, effects);
+            }
+            Work::Truncate(end) => {
+                self.log.truncate_to(seam::to_log(end))?;
+                let held = seam::to_core(self.log.log_end());
+                info!(partition = %self.hosted.name, log_end = held.0, "truncated to the leader's history");
+                self.replica.truncated(LogEnd(held));
+                self.publish_watermark(self.watermark());
+                self.hosted.waits.wake(Wake::RoleChanged);
+            }
+            Work::Restart(start) => {
+                self.log.restart_at(seam::to_log(start.0))?;
+                info!(partition = %self.hosted.name, log_start = start.0.0, "begun anew at the leader's log start");
+                self.replica.wiped(start);
+                self.publish_watermark(self.watermark());
+                self.hosted.waits.wake(Wake::RoleChanged);
+            }
+        }
+        Ok(Outcome::Done(self.local_log()))
+    }
+
+    fn watermark(&self) -> HighWatermark {
+        match self.replica.role() {
+            Role::Offline(_) => HighWatermark(seam::to_core(self.log.bounds().high_watermark)),
+            Role::Leading(leading) => leading.log().watermark,
+            Role::Following(following) => following.log().watermark,
+        }
+    }
+
+    /// Time has passed.
+    pub fn tick(&mut self, shared: &Shared, waits: &mut Waits, now: Moment) {
+        if self.replica.next_tick().is_some_and(|due| due <= now) {
+            let effects = self.replica.tick(now);
+            self.carry_out(shared, waits, effects);
+        }
+        if self.files_are_open && IDLE_AFTER < now.since(self.last_used) {
+            if let Err(fault) = self.log.release_idle() {
+                warn!(partition = %self.hosted.name, %fault, "an idle log cannot be put away");
+            }
+            self.files_are_open = false;
+        }
+    }
+
+    fn used(&mut self, shared: &Shared) {
+        self.last_used = shared.now();
+        self.files_are_open = true;
+    }
+
+    fn carry_out(&mut self, shared: &Shared, waits: &mut Waits, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::EpochStarted { leader_epoch, at } => {
+                    info!(partition = %self.hosted.name, %leader_epoch, log_end = at.0.0, "leading");
+                    if let Err(fault) = self.log.begin_epoch(seam::epoch_to_log(leader_epoch)) {
+                        error!(partition = %self.hosted.name, %fault, "the epoch cannot be written");
+                        self.fail(shared, waits);
+                        return;
+                    }
+                }
+                Effect::StartFetching {
+                    leader, leader_epoch, ..
+                } => {
+                    let (partition, name) = (self.hosted.id, self.hosted.name.clone());
+                    let (log, watermark) = (self.local_log(), self.watermark());
+                    self.order(
+                        shared,
+                        FetchOrder::Start {
+                            partition,
+                            name,
+                            leader,
+                            leader_epoch,
+                            log,
+                            watermark,
+                        },
+                    );
+                }
+                Effect::StopFetching => self.order(shared, FetchOrder::Stop(self.hosted.id)),
+                Effect::WatermarkMoved { to } => {
+                    self.publish_watermark(to);
+                    self.hosted.waits.wake(Wake::WatermarkMoved);
+                }
+                Effect::LogStartMoved { to } => {
+                    if let Err(fault) = self.log.raise_log_start(seam::to_log(to.0)) {
+                        warn!(partition = %self.hosted.name, %fault, "the log start cannot be raised");
+                    }
+                }
+                Effect::ProposeIsr(proposal) => {
+                    // The other end lives as long as the node.
+                    let _ = shared.proposals.send(proposal);
+                }
+                Effect::InSyncChanged { in_sync } => {
+                    let members: Vec<i32> = in_sync.iter().map(|broker| broker.0).collect();
+                    info!(partition = %self.hosted.name, ?members, "in-sync set changed");
+                }
+                Effect::Completed { waiter, outcome } => {
+                    if let Some((ticket, place)) = waits.remove(&waiter) {
+                        ticket.completed(place, outcome);
+                    }
+                }
+                Effect::RoleChanged => {
+                    self.publish_role();
+                    self.hosted.waits.wake(Wake::RoleChanged);
+                }
+            }
+        }
+    }
+
+    /// The log as a fetcher must know it.
+    fn local_log(&self) -> LocalLog {
+        let bounds = self.log.bounds();
+        LocalLog {
+            start: LogStart(seam::to_core(bounds.log_start)),
+            end: LogEnd(seam::to_core(bounds.log_end)),
+            last_epoch: self.log.latest_epoch().map(seam::epoch_to_core),
+        }
+    }
+
+    fn order(&self, shared: &Shared, order: FetchOrder) {
+        // The other end lives as long as the node.
+        let _ = shared.fetching.send(order);
+    }
+
+    fn publish_role(&self) {
+        let led = self.hosted.seen.load().led;
+        self.hosted.seen.store(Arc::new(Seen::of(&self.replica, led)));
+    }
+
+    fn publish_watermark(&mut self, to: HighWatermark) {
+        let watermark = seam::to_log(to.0);
+        let last_stable = self.log.last_stable_below(watermark);
+        self.log.publish(watermark, last_stable);
+    }
+
+    fn sync_in_background(&mut self, shared: &Shared) {
+        match self.log.sync_job() {
+            Ok(Some(job)) => {
+                let (partition, lane) = (self.hosted.id, self.hosted.lane.clone());
+                shared.syncs.sync(self.dir, Sync { partition, job, lane });
+            }
+            Ok(None) => {}
+            Err(fault) => warn!(partition = %self.hosted.name, %fault, "nothing can be synced"),
+        }
+    }
+
+    /// The log was synced.
+    pub fn synced(&mut self, synced: Synced) {
+        self.log.synced(synced);
+    }
+
+    /// The disk failed under this log: it serves nothing any more, and the heartbeat tells the controller.
+    fn fail(&mut self, shared: &Shared, waits: &mut Waits) {
+        shared.dirs.fail(self.dir);
+        let effects = self.replica.log_failed();
+        self.carry_out(shared, waits, effects);
+        self.publish_role();
+    }
+
+    /// What is written into the checkpoints.
+    pub fn marks(&self) -> Marks {
+        Marks {
+            partition: self.hosted.name.clone(),
+            dir: self.dir,
+            recovery_point: self.log.recovery_point(),
+            log_start: self.log.log_start(),
+            high_watermark: self.log.bounds().high_watermark,
+        }
+    }
+
+    /// Deletes what retention allows, and forgets silent producers.
+    pub fn retain(&mut self, shared: &Shared) {
+        let now = shared.wall();
+        self.log.expire_producers(now);
+        match self.log.delete_old_segments(now) {
+            Ok(deleted) if deleted.is_empty() => {}
+            Ok(deleted) => {
+                self.replica
+                    .log_start_moved(LogStart(seam::to_core(self.log.log_start())));
+                info!(partition = %self.hosted.name, segments = deleted.len(), log_start = self.log.log_start().0,
+                    "old segments go");
+                let paths = deleted.into_iter().flat_map(|segment| segment.paths).collect();
+                // Whoever removes them lives as long as the node.
+                let _ = shared.doomed.send((DELETED_KEPT, Doomed::Files(paths)));
+            }
+            Err(fault) => warn!(partition = %self.hosted.name, %fault, "old segments cannot be deleted"),
+        }
+    }
+
+    /// The replica leaves this broker, or its topic is gone.
+    pub fn delete(mut self, shared: &Shared, waits: &mut Waits) {
+        shared.partitions.remove(self.hosted.id);
+        let offline = Replica::offline(self.replica.assignment().clone(), shared.lag_max);
+        let ended = std::mem::replace(&mut self.replica, offline);
+        let effects = ended.removed();
+        self.carry_out(shared, waits, effects);
+        drop(self.log);
+        match shared.dirs.delete(&self.hosted.name) {
+            Ok(Some((dir, path))) => {
+                info!(partition = %self.hosted.name, "log deleted");
+                let _ = shared.doomed.send((DELETED_KEPT, Doomed::Partition(dir, path)));
+            }
+            Ok(None) => {}
+            Err(fault) => error!(partition = %self.hosted.name, %fault, "a log cannot be deleted"),
+        }
+    }
+
+    /// Closes the log in order. Nothing when that failed: the log is then recovered at the next start.
+    pub fn close(mut self, shared: &Shared) -> Option<Marks> {
+        shared.partitions.remove(self.hosted.id);
+        let closed = self
+            .log
+            .close()
+            .and_then(|job| job.map(partition_log::SyncJob::run).transpose());
+        match closed {
+            Ok(synced) => {
+                if let Some(synced) = synced {
+                    self.log.synced(synced);
+                }
+                Some(self.marks())
+            }
+            Err(fault) => {
+                error!(partition = %self.hosted.name, %fault, "a log cannot be closed");
+                shared.dirs.fail(self.dir);
+                None
+            }
+        }
+    }
+}
+
+/// The directory that the image assigns to this replica.
+fn directory_of(assignment: &Assignment) -> DirectoryId {
+    let state = &assignment.state;
+    let place = state
+        .replicas
+        .iter()
+        .position(|replica| *replica == assignment.me);
+    place
+        .and_then(|place| state.directories.get(place))
+        .copied()
+        .unwrap_or(DirectoryId::UNASSIGNED)
+}

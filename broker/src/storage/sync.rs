@@ -1,0 +1,68 @@
+//! Threads that make logs durable, one per log directory: a disk that is slow to sync holds nobody up but itself.
+//!
+//! Must not: touch a log's state; the lane is told.
+
+use std::sync::mpsc::{Receiver, Sender};
+
+use metadata::ids::PartitionId;
+use partition_log::SyncJob;
+use tracing::error;
+
+use super::dirs::DirIndex;
+use super::lane::{Event, LaneHandle};
+use crate::essential;
+
+/// A log to be synced, and whom to tell.
+pub struct Sync {
+    /// Which log.
+    pub partition: PartitionId,
+    /// What to do.
+    pub job: SyncJob,
+    /// Its owner.
+    pub lane: LaneHandle,
+}
+
+/// The ways to the threads.
+#[derive(Debug)]
+pub struct SyncThreads {
+    senders: Vec<Sender<Sync>>,
+}
+
+impl SyncThreads {
+    /// Starts one thread for each directory.
+    ///
+    /// # Errors
+    /// When the system gives no thread.
+    pub fn start(dirs: usize) -> std::io::Result<SyncThreads> {
+        let senders = (0..dirs).map(|index| {
+            let (sender, jobs) = std::sync::mpsc::channel();
+            essential::thread(format!("sync-{index}"), "sync", move || run(&jobs))?;
+            std::io::Result::Ok(sender)
+        });
+        Ok(SyncThreads {
+            senders: senders.collect::<Result<_, _>>()?,
+        })
+    }
+
+    /// Hands a log over.
+    pub fn sync(&self, dir: DirIndex, sync: Sync) {
+        // The threads end with the process.
+        let _ = self.senders[dir.0].send(sync);
+    }
+}
+
+fn run(jobs: &Receiver<Sync>) {
+    for Sync { partition, job, lane } in jobs {
+        match job.run() {
+            Ok(synced) => lane.send(Event::Synced(partition, synced)),
+            Err(fault) => end_the_process(&fault),
+        }
+    }
+}
+
+/// After a failed sync nobody knows what is on the disk, and asking again may report a success that is none. Another
+/// replica takes over; the log is checked at the next start.
+pub fn end_the_process(fault: &partition_log::LogFault) -> ! {
+    error!(%fault, "a sync failed; the process ends, for what is on the disk is unknown");
+    std::process::abort()
+}
