@@ -433,10 +433,8 @@ impl Player {
                     Some(false) => text.push_str(" unfenced"),
                     None => {}
                 }
-                match it.in_controlled_shutdown {
-                    Some(true) => text.push_str(" in-controlled-shutdown"),
-                    Some(false) => text.push_str(" not-shutting-down"),
-                    None => {}
+                if it.in_controlled_shutdown == Some(true) {
+                    text.push_str(" in-controlled-shutdown");
                 }
                 if let Some(directories) = &it.directories {
                     write!(text, " directories={}", directories.len()).unwrap();

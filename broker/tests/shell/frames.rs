@@ -1,0 +1,247 @@
+//! Frames that no client sends, and connections that behave badly.
+
+use bytes::Bytes;
+use wire::messages::create_topics::CreatableTopic;
+use wire::messages::fetch::{FetchPartition, FetchTopic};
+use wire::messages::produce::{PartitionProduceData, TopicProduceData};
+use wire::messages::{
+    ApiVersionsRequest, CreateTopicsRequest, FetchRequest, MetadataRequest, ProduceRequest,
+};
+use wire::{ErrorCode, Records};
+
+use crate::harness::{Broker, Peer};
+
+fn is_alive(broker: &Broker) -> bool {
+    let answer = broker.connect().ask(0, &ApiVersionsRequest::default());
+    answer.error_code == ErrorCode::NONE
+}
+
+fn frame(bytes: &[u8]) -> Vec<u8> {
+    let mut framed = i32::try_from(bytes.len()).unwrap().to_be_bytes().to_vec();
+    framed.extend_from_slice(bytes);
+    framed
+}
+
+/// Key, version, correlation id, client id; with tagged fields for flexible requests.
+fn header(key: i16, version: i16, tail: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    bytes.extend_from_slice(&key.to_be_bytes());
+    bytes.extend_from_slice(&version.to_be_bytes());
+    bytes.extend_from_slice(&7_i32.to_be_bytes());
+    bytes.extend_from_slice(&(-1_i16).to_be_bytes());
+    bytes.extend_from_slice(tail);
+    bytes
+}
+
+#[test]
+fn bytes_that_are_no_request_close_the_connection_and_nothing_else() {
+    let broker = Broker::start(&[]);
+    let hostile: Vec<(&str, Vec<u8>)> = vec![
+        ("2 GiB announced", i32::MAX.to_be_bytes().to_vec()),
+        ("one above the limit", 104_857_601_i32.to_be_bytes().to_vec()),
+        ("a negative length", (-1_i32).to_be_bytes().to_vec()),
+        ("an empty frame", 0_i32.to_be_bytes().to_vec()),
+        ("shorter than a header", frame(&[0, 3, 0])),
+        ("a web browser", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n".to_vec()),
+        ("an unknown key", frame(&header(9999, 0, &[0; 64]))),
+        ("a controller's key", frame(&header(62, 0, &[0; 64]))),
+        ("an unknown version", frame(&header(3, 99, &[0; 64]))),
+        ("Produce v2", frame(&header(0, 2, &[0; 64]))),
+        (
+            "54 million topics in 18 bytes",
+            frame(&[0, 3, 0, 0, 0, 0, 0, 1, 0xff, 0xff, 3, 0x3c, 0x0c, 0]),
+        ),
+        (
+            "a body cut short",
+            frame(&header(3, 1, &[0, 0, 0, 1, 0, 50, b'a'])),
+        ),
+    ];
+    for (what, bytes) in hostile {
+        let mut peer = broker.connect();
+        peer.send(&bytes);
+        assert!(peer.is_closed(), "{what}");
+        assert!(is_alive(&broker), "after {what}");
+    }
+}
+
+#[test]
+fn a_version_from_the_future_is_told_how_to_ask_again() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+
+    // No tagged fields, then a body that nobody could read.
+    peer.send(&frame(&header(18, 99, b"\0anything")));
+    let answer = peer.receive_frame();
+
+    // Correlation id 7, error 35, one key: 18 from 0 to 5.
+    assert_eq!(&answer[..], [0, 0, 0, 7, 0, 35, 0, 0, 0, 1, 0, 18, 0, 0, 0, 5]);
+    assert_eq!(
+        peer.ask(0, &ApiVersionsRequest::default()).error_code,
+        ErrorCode::NONE
+    );
+}
+
+#[test]
+fn announced_bytes_that_never_come_pin_no_memory() {
+    let broker = Broker::start(&[]);
+    let before = broker.resident_bytes();
+
+    let mut peers: Vec<Peer> = (0..500).map(|_| broker.connect()).collect();
+    for peer in &mut peers {
+        peer.send(&[&(100 * 1024 * 1024_i32).to_be_bytes()[..], &[0]].concat());
+    }
+    assert!(is_alive(&broker));
+
+    let grown = broker.resident_bytes().saturating_sub(before);
+    assert!(
+        grown < 64 * 1024 * 1024,
+        "{grown} bytes for 500 connections that announce 100 MiB each"
+    );
+}
+
+#[test]
+fn a_client_that_has_finished_sending_gets_its_answers() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+
+    peer.start(0, &ApiVersionsRequest::default());
+    peer.start(
+        1,
+        &MetadataRequest {
+            topics: Some(Vec::new()),
+            ..Default::default()
+        },
+    );
+    peer.finish_sending();
+
+    assert_eq!(peer.receive::<ApiVersionsRequest>(0).0, 0);
+    assert_eq!(peer.receive::<MetadataRequest>(1).0, 1);
+    assert!(peer.is_closed());
+}
+
+#[test]
+fn a_request_that_comes_byte_by_byte_is_answered_like_any_other() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+
+    for byte in frame(&header(18, 0, &[])) {
+        peer.send(&[byte]);
+    }
+
+    assert_eq!(peer.receive_frame()[..6], [0, 0, 0, 7, 0, 0]);
+}
+
+fn produced(topic: &str, value: &[u8]) -> ProduceRequest {
+    let records = Records::Bytes(batch(value));
+    let partition = PartitionProduceData { index: 0, records };
+    ProduceRequest {
+        acks: -1,
+        timeout_ms: 5000,
+        topic_data: vec![TopicProduceData {
+            name: topic.into(),
+            partition_data: vec![partition],
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+/// One record without a key.
+fn batch(value: &[u8]) -> Bytes {
+    let mut builder = wire::batch::BatchBuilder::new(wire::codec::Codec::None);
+    builder.append(-1, None, Some(value), &[]);
+    builder.build()
+}
+
+fn create(peer: &mut Peer, topic: &str) {
+    let topics = vec![CreatableTopic {
+        name: topic.into(),
+        num_partitions: 1,
+        replication_factor: 1,
+        ..Default::default()
+    }];
+    let made = peer.ask(
+        7,
+        &CreateTopicsRequest {
+            topics,
+            ..Default::default()
+        },
+    );
+    assert_eq!(made.topics[0].error_code, ErrorCode::NONE);
+}
+
+#[test]
+fn answers_leave_in_the_order_of_the_requests() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+    create(&mut peer, "orders");
+    let waiting = FetchRequest {
+        max_wait_ms: 300,
+        min_bytes: 1,
+        topics: vec![FetchTopic {
+            topic: "orders".into(),
+            partitions: vec![FetchPartition {
+                partition_max_bytes: 1000,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+
+    peer.start(11, &waiting);
+    peer.start(9, &produced("orders", b"first"));
+    peer.start(9, &produced("orders", b"second"));
+    peer.start(0, &ApiVersionsRequest::default());
+
+    let (first, fetched) = peer.receive::<FetchRequest>(11);
+    let (second, one) = peer.receive::<ProduceRequest>(9);
+    let (third, two) = peer.receive::<ProduceRequest>(9);
+    let (fourth, _) = peer.receive::<ApiVersionsRequest>(0);
+    assert_eq!([first, second, third, fourth], [1, 2, 3, 4]);
+    assert_eq!(
+        fetched.responses[0].partitions[0].records.size(),
+        0,
+        "what came behind it was not there yet"
+    );
+    assert_eq!(one.responses[0].partition_responses[0].base_offset, 0);
+    assert_eq!(two.responses[0].partition_responses[0].base_offset, 1);
+}
+
+#[test]
+fn what_was_produced_is_fetched_byte_for_byte() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+    create(&mut peer, "bytes");
+    let value = vec![b'x'; 100_000];
+    let answer = peer.ask(9, &produced("bytes", &value));
+    assert_eq!(
+        answer.responses[0].partition_responses[0].error_code,
+        ErrorCode::NONE
+    );
+
+    let fetched = peer.ask(
+        11,
+        &FetchRequest {
+            max_wait_ms: 1000,
+            min_bytes: 1,
+            topics: vec![FetchTopic {
+                topic: "bytes".into(),
+                partitions: vec![FetchPartition {
+                    partition_max_bytes: 1 << 20,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+            ..Default::default()
+        },
+    );
+
+    let Records::Bytes(stored) = &fetched.responses[0].partitions[0].records else {
+        panic!("no records")
+    };
+    let sent = batch(&value);
+    // Base offset and leader epoch are the broker's, everything behind the epoch is the client's.
+    assert_eq!(stored[16..], sent[16..]);
+    assert_eq!(stored[..8], 0_i64.to_be_bytes());
+}

@@ -1,0 +1,159 @@
+//! A broker process beside a stand-in controller, and a bare socket to speak to it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tempfile::TempDir;
+use tokio::runtime::Runtime;
+use wire::{ApiVersion, CorrelationId, Request, frame};
+
+use crate::fake_controller::FakeController;
+
+/// Patience with a process that does not do what it must; far above what any step takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running broker; it ends with the test.
+pub struct Broker {
+    process: Child,
+    /// Its Kafka port.
+    pub port: u16,
+    _dir: TempDir,
+    _controller: FakeController,
+    _runtime: Runtime,
+}
+
+impl Broker {
+    /// Starts one and waits until it serves.
+    pub fn start(sets: &[&str]) -> Broker {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let (controller, controllers) = runtime.block_on(FakeController::start());
+        let dir = tempfile::tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-broker"));
+        let own = [
+            "process.roles=broker".to_owned(),
+            "node.id=1".to_owned(),
+            "listeners=PLAINTEXT://127.0.0.1:0".to_owned(),
+            format!("controller.quorum.voters=100@127.0.0.1:{controllers}"),
+            "controller.listener.names=CONTROLLER".to_owned(),
+            format!("log.dirs={}", dir.path().join("data").display()),
+        ];
+        for set in own.iter().map(String::as_str).chain(sets.iter().copied()) {
+            command.args(["--set", set]);
+        }
+        let mut process = command
+            .env("NO_COLOR", "1")
+            .env("RUST_LOG", "info")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
+        let mut seen = Vec::new();
+        let ready = lines.by_ref().map_while(Result::ok).find(|line| {
+            seen.push(line.clone());
+            line.contains("ready")
+        });
+        let Some(ready) = ready else {
+            panic!("the broker ended before it served:\n{}", seen.join("\n"))
+        };
+        let address = ready.split("127.0.0.1:").nth(1).unwrap();
+        let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+        // The rest of what it says is read, or the pipe would fill up.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Broker {
+            process,
+            port: port.parse().unwrap(),
+            _dir: dir,
+            _controller: controller,
+            _runtime: runtime,
+        }
+    }
+
+    /// A fresh connection.
+    pub fn connect(&self) -> Peer {
+        let stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Peer { stream, next: 0 }
+    }
+
+    /// Resident memory of the process, in bytes.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// The client's end of a connection.
+pub struct Peer {
+    stream: TcpStream,
+    next: i32,
+}
+
+impl Peer {
+    /// Sends bytes as they are.
+    pub fn send(&mut self, bytes: &[u8]) {
+        // A peer that has closed already is what many tests want to see.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Says that nothing more will be sent.
+    pub fn finish_sending(&self) {
+        self.stream.shutdown(std::net::Shutdown::Write).unwrap();
+    }
+
+    /// Whether the broker closes the connection without a word.
+    pub fn is_closed(&mut self) -> bool {
+        let mut one = [0];
+        match self.stream.read(&mut one) {
+            Ok(0) => true,
+            Ok(_) => false,
+            Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// Sends a request.
+    pub fn start<R: Request>(&mut self, version: i16, request: &R) {
+        let id = CorrelationId(self.next);
+        self.next += 1;
+        let bytes = frame::request(ApiVersion(version), id, Some("test"), request)
+            .unwrap()
+            .into_bytes();
+        self.send(&bytes);
+    }
+
+    /// The next answer.
+    pub fn receive<R: Request>(&mut self, version: i16) -> (i32, R::Response) {
+        let frame = self.receive_frame();
+        let (id, response) = frame::parse_response::<R>(ApiVersion(version), frame).unwrap();
+        (id.0, response)
+    }
+
+    /// The next answer's bytes.
+    pub fn receive_frame(&mut self) -> Bytes {
+        let mut prefix = [0; 4];
+        self.stream.read_exact(&mut prefix).unwrap();
+        let mut frame = vec![0; usize::try_from(u32::from_be_bytes(prefix)).unwrap()];
+        self.stream.read_exact(&mut frame).unwrap();
+        frame.into()
+    }
+
+    /// Sends a request and waits for its answer.
+    pub fn ask<R: Request>(&mut self, version: i16, request: &R) -> R::Response {
+        self.start(version, request);
+        self.receive::<R>(version).1
+    }
+}
