@@ -20,12 +20,19 @@ const RESEND_AFTER: Duration = Duration::from_millis(50);
 pub struct Proposals {
     waiting: BTreeMap<PartitionId, Proposal>,
     sent: BTreeMap<PartitionId, Proposal>,
+    /// What was answered last, and when it was sent: the same proposal again is a retry.
+    answered: BTreeMap<PartitionId, Proposal>,
+    sent_at: Moment,
     not_before: Moment,
 }
 
 impl Proposals {
-    /// A leader proposes. A newer proposal of a partition replaces one that was not sent yet.
+    /// A leader proposes. A newer proposal of a partition replaces one that was not sent yet. One that was refused just
+    /// now is not sent again at once: what refused it needs a moment to change.
     pub fn submit(&mut self, proposal: Proposal) {
+        if self.answered.get(&proposal.partition) == Some(&proposal) {
+            self.not_before = self.not_before.max(self.sent_at.after(RESEND_AFTER));
+        }
         self.waiting.insert(proposal.partition, proposal);
     }
 
@@ -41,6 +48,7 @@ impl Proposals {
             return None;
         }
         self.sent = std::mem::take(&mut self.waiting);
+        self.sent_at = now;
         Some(self.sent.values().cloned().collect())
     }
 
@@ -52,7 +60,7 @@ impl Proposals {
 
     /// Every partition of the request has its answer; the shell gives each to its replica.
     pub fn answered(&mut self) {
-        self.sent.clear();
+        self.answered = std::mem::take(&mut self.sent);
     }
 
     /// The request failed as a whole: refused at the top, not active, or lost. It goes out again, except where a newer

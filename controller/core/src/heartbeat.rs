@@ -97,8 +97,11 @@ fn transition(
     match (current, next) {
         (Standing::Fenced, Standing::Unfenced) => {
             // The unfence comes first: every prefix must have leaders that are active.
+            // A shutdown that a fence cut short is over: whoever comes back wants to serve.
+            let was_leaving = broker.in_controlled_shutdown;
             let mut records = vec![departure::standing(id, epoch, |change| {
-                change.fenced = Some(false)
+                change.fenced = Some(false);
+                change.in_controlled_shutdown = was_leaving.then_some(false);
             })];
             records.extend(departure::arrive(image, settings, id));
             records

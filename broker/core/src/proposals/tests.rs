@@ -46,3 +46,23 @@ fn a_request_that_failed_as_a_whole_is_sent_again_after_50_ms() {
         "the newer one of a partition counts"
     );
 }
+
+/// A leader proposes the same again when it was refused for a passing reason (F-33), and a follower that is not eligible
+/// is proposed again with its next fetch: neither may become a tight loop.
+#[test]
+fn a_proposal_that_was_answered_just_now_waits_a_moment_before_it_goes_again() {
+    let mut proposals = Proposals::default();
+    proposals.submit(proposal(0, 1));
+    let _ = proposals.next_request(at(100));
+    proposals.answered();
+    proposals.submit(proposal(0, 1));
+    assert_eq!(proposals.next_request(at(149)), None);
+    assert_eq!(proposals.next_request(at(150)).unwrap(), [proposal(0, 1)]);
+    proposals.answered();
+    proposals.submit(proposal(0, 2));
+    assert_eq!(
+        proposals.next_request(at(151)).unwrap(),
+        [proposal(0, 2)],
+        "another one goes at once"
+    );
+}

@@ -15,8 +15,6 @@ mod commit;
 pub mod event;
 mod leadership;
 mod propose;
-#[cfg(test)]
-mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;

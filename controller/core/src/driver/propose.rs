@@ -87,11 +87,7 @@ impl Driver {
             settings: &self.settings,
             now: now.at,
         };
-        catch_unwind(AssertUnwindSafe(|| decide(&view, command))).map_err(|panic| {
-            let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-            text.or_else(|| panic.downcast_ref::<String>().cloned())
-                .unwrap_or_else(|| "a panic without words".to_owned())
-        })
+        caught(|| decide(&view, command))
     }
 
     fn decision_failed(&self, command: &Command, message: String, effects: &mut Vec<Effect>) -> Refusal {
@@ -244,6 +240,15 @@ impl Driver {
     }
 }
 
+/// What a computation gives, or the words that it panicked with.
+fn caught<T>(compute: impl FnOnce() -> T) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(compute)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned())
+            .unwrap_or_else(|| "a panic without words".to_owned())
+    })
+}
+
 /// The batches of a decision, each replayed on `after` as it is made.
 fn batches(
     template: &MetadataBatch,
@@ -272,24 +277,52 @@ fn next_batch(
     unity: Unity,
 ) -> Result<(MetadataBatch, Bytes), Refusal> {
     let mut count = records.len();
+    if count > BATCH_RECORDS_MAX {
+        within_one_batch(records, unity)?;
+        count = BATCH_RECORDS_MAX;
+    }
     loop {
-        if count <= BATCH_RECORDS_MAX {
-            let batch = MetadataBatch {
-                base_offset: after.next_offset,
-                records: records[..count].to_vec(),
-                ..template.clone()
-            };
-            let bytes = batch.encode();
-            if bytes.len() <= BATCH_BYTES_MAX {
-                return Ok((batch, bytes));
-            }
+        let batch = MetadataBatch {
+            base_offset: after.next_offset,
+            records: records[..count].to_vec(),
+            ..template.clone()
+        };
+        let bytes = batch.encode();
+        if bytes.len() <= BATCH_BYTES_MAX {
+            return Ok((batch, bytes));
         }
-        if unity == Unity::Atomic || count == 1 {
-            return Err(Refusal::PolicyViolation(format!(
-                "{} records: one request writes at most {BATCH_RECORDS_MAX}, and {BATCH_BYTES_MAX} bytes",
-                records.len()
-            )));
+        if count == 1 {
+            return Err(too_large(records));
         }
-        count = (count / 2).clamp(1, BATCH_RECORDS_MAX);
+        within_one_batch(records, unity)?;
+        count /= 2;
+    }
+}
+
+/// What stands or falls together cannot be cut.
+fn within_one_batch(records: &[Record], unity: Unity) -> Result<(), Refusal> {
+    match unity {
+        Unity::Atomic => Err(too_large(records)),
+        Unity::Splittable => Ok(()),
+    }
+}
+
+fn too_large(records: &[Record]) -> Refusal {
+    Refusal::PolicyViolation(format!(
+        "{} records: one request writes at most {BATCH_RECORDS_MAX}, and {BATCH_BYTES_MAX} bytes",
+        records.len()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_is_caught_with_its_words() {
+        assert_eq!(caught(|| 1), Ok(1));
+        let numbers: [u8; 0] = [];
+        let failed: Result<u8, String> = caught(|| *numbers.first().expect("there is a number"));
+        assert_eq!(failed, Err("there is a number".to_owned()));
     }
 }

@@ -433,8 +433,10 @@ impl Player {
                     Some(false) => text.push_str(" unfenced"),
                     None => {}
                 }
-                if it.in_controlled_shutdown == Some(true) {
-                    text.push_str(" in-controlled-shutdown");
+                match it.in_controlled_shutdown {
+                    Some(true) => text.push_str(" in-controlled-shutdown"),
+                    Some(false) => text.push_str(" not-shutting-down"),
+                    None => {}
                 }
                 if let Some(directories) = &it.directories {
                     write!(text, " directories={}", directories.len()).unwrap();

@@ -186,6 +186,19 @@ impl World {
         self.proposed.clear();
     }
 
+    /// A snapshot takes the place of the log so far.
+    pub fn install(&mut self, image: Image) {
+        self.position += 100;
+        self.step(Event::Installed {
+            position: LogPosition(self.position),
+            image: Box::new(image),
+        });
+    }
+
+    pub fn commands_sent(&self) -> u64 {
+        self.next_command
+    }
+
     pub fn applied(&mut self, term: Term, entry: Entry) {
         self.position += 1;
         let position = LogPosition(self.position);
@@ -233,7 +246,6 @@ impl World {
     }
 
     /// Sends a command whose answer must come at once.
-    #[allow(dead_code)]
     pub fn ask(&mut self, command: Command) -> Result<Reply, Refusal> {
         let id = self.send(command);
         self.replies.get(&id).expect("the answer comes at once").clone()
