@@ -76,24 +76,31 @@ pub enum WaitOutcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiters {
     by_offset: BTreeSet<(Offset, WaiterId)>,
+    /// The same once more: while the watermark stands still, thousands may time out at once.
+    offsets: BTreeMap<WaiterId, Offset>,
 }
 
 impl Waiters {
     /// Waits until the watermark reaches `required`, the offset after the last one produced.
     pub fn add(&mut self, waiter: WaiterId, required: Offset) {
-        let is_new = self.by_offset.insert((required, waiter));
-        assert!(is_new, "a waiter waits once");
+        let before = self.offsets.insert(waiter, required);
+        assert!(before.is_none(), "a waiter waits once");
+        self.by_offset.insert((required, waiter));
     }
 
     /// Takes out those that the watermark covers, in offset order.
     pub fn release(&mut self, watermark: Offset) -> Vec<WaiterId> {
         let still_waiting = self.by_offset.split_off(&(Offset(watermark.0 + 1), WaiterId(0)));
         let released = std::mem::replace(&mut self.by_offset, still_waiting);
+        released.iter().for_each(|(_, waiter)| {
+            self.offsets.remove(waiter);
+        });
         released.into_iter().map(|(_, waiter)| waiter).collect()
     }
 
     /// Takes out all of them.
     pub fn drain(&mut self) -> Vec<WaiterId> {
+        self.offsets.clear();
         std::mem::take(&mut self.by_offset)
             .into_iter()
             .map(|(_, waiter)| waiter)
@@ -102,7 +109,9 @@ impl Waiters {
 
     /// Forgets one whose request is answered already.
     pub fn forget(&mut self, waiter: WaiterId) {
-        self.by_offset.retain(|(_, waiting)| *waiting != waiter);
+        if let Some(required) = self.offsets.remove(&waiter) {
+            self.by_offset.remove(&(required, waiter));
+        }
     }
 
     /// How many wait.

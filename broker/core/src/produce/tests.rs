@@ -16,6 +16,17 @@ fn a_watermark_releases_what_it_covers_in_offset_order() {
     assert_eq!(waiters.drain(), [WaiterId(3)]);
 }
 
+#[test]
+fn a_forgotten_waiter_is_told_nothing() {
+    let mut waiters = Waiters::default();
+    waiters.add(WaiterId(1), Offset(10));
+    waiters.add(WaiterId(2), Offset(10));
+    waiters.forget(WaiterId(1));
+    waiters.forget(WaiterId(7));
+    assert_eq!(waiters.release(Offset(10)), [WaiterId(2)]);
+    assert!(waiters.is_empty());
+}
+
 /// F-42: the answer comes when the last partition has its outcome.
 #[test]
 fn a_request_waits_for_all_of_its_partitions() {

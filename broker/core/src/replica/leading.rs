@@ -338,6 +338,10 @@ impl Leading {
             candidate <= self.log.end.0,
             "only what is written can be committed"
         );
+        assert!(
+            self.is_held_in_sync(candidate),
+            "no watermark passes an in-sync replica"
+        );
         self.log.watermark = HighWatermark(candidate);
         let outcome = self.outcome_of_replicated();
         let released = self.waiters.release(candidate).into_iter();
@@ -361,6 +365,14 @@ impl Leading {
             }
         }
         Some(least.0)
+    }
+
+    /// Whether everyone who is, or may already be, in sync holds everything before `offset`.
+    fn is_held_in_sync(&self, offset: Offset) -> bool {
+        self.in_sync
+            .maximal()
+            .filter_map(|member| self.followers.get(&member))
+            .all(|progress| progress.log_end.is_some_and(|end| offset <= end.0))
     }
 
     fn is_under_min_in_sync(&self) -> bool {
