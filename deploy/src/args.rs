@@ -126,7 +126,7 @@ pub struct StatusArgs {
     /// Where the cluster is.
     #[command(flatten)]
     pub at: Bootstrap,
-    /// Controllers to ask about the quorum, HOST:PORT, separated by commas.
+    /// Controllers to ask about the quorum, HOST:PORT, separated by commas; left out, brokers are asked where they are.
     #[arg(
         long,
         value_name = "HOST:PORT",

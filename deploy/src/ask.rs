@@ -14,6 +14,7 @@ use wire::messages::{
     DescribeClusterRequest, DescribeConfigsRequest, DescribeTopicPartitionsRequest, MetadataRequest,
 };
 
+use crate::address::Address;
 use crate::client::{Client, ClientError};
 use crate::outcome::Failure;
 
@@ -233,6 +234,53 @@ pub async fn topic_configs(
         found.insert(result.resource_name.clone(), configs.collect());
     }
     Ok(found)
+}
+
+/// Where the controllers are, as the broker at the other end was told. `None` where it does not say.
+///
+/// # Errors
+/// When the broker does not answer.
+pub async fn controllers(
+    client: &mut Client,
+    brokers: &[BrokerView],
+) -> Result<Option<Vec<Address>>, Failure> {
+    const BROKER: i8 = 4;
+    const VOTERS: &str = "controller.quorum.voters";
+    // A broker describes itself only, and its address need not be the one that it was reached by.
+    for broker in brokers {
+        let resource = DescribeConfigsResource {
+            resource_type: BROKER,
+            resource_name: broker.id.to_string(),
+            configuration_keys: Some(vec![VOTERS.to_owned()]),
+        };
+        let question = DescribeConfigsRequest {
+            resources: vec![resource],
+            ..Default::default()
+        };
+        let answer = match client.ask(4, &question).await {
+            Ok((_, answer)) => answer,
+            Err(ClientError::NotServed { .. }) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        let voters = answer
+            .results
+            .iter()
+            .flat_map(|result| &result.configs)
+            .find_map(|config| config.value.as_ref());
+        let address = |voter: &str| {
+            voter
+                .split_once('@')
+                .and_then(|(_, address)| address.parse().ok())
+        };
+        let addresses: Vec<Address> = voters
+            .into_iter()
+            .flat_map(|text| text.split(',').filter_map(address))
+            .collect();
+        if !addresses.is_empty() {
+            return Ok(Some(addresses));
+        }
+    }
+    Ok(None)
 }
 
 /// A refusal of the broker as a failure of the command, with the broker's own words where it has some.

@@ -100,13 +100,10 @@ async fn gather(mut client: Client, args: &StatusArgs) -> Result<StatusView, Fai
     if cluster.as_ref().is_some_and(|cluster| !cluster.fenced_listed) {
         unknown.push("fenced brokers are not listed: the broker is too old to be asked for them".to_owned());
     }
-    let quorum = if args.controllers.is_empty() {
-        quorum::by_broker(&mut client).await?
-    } else {
-        Some(quorum::by_controllers(&args.controllers).await)
-    };
+    let brokers = cluster.as_ref().map_or(&[][..], |cluster| &cluster.brokers);
+    let quorum = quorum(&mut client, args, brokers).await?;
     if quorum.is_none() {
-        let line = "the quorum: brokers do not answer for it; name controllers with --controllers";
+        let line = "the quorum: brokers neither answer for it nor say where it is; name controllers with --controllers";
         unknown.push(line.to_owned());
     }
     let partitions = match known(ask::all_topics(&mut client).await, &mut unknown)? {
@@ -126,6 +123,24 @@ async fn gather(mut client: Client, args: &StatusArgs) -> Result<StatusView, Fai
         partitions,
         unknown,
     })
+}
+
+/// From the controllers that were named, from the broker, or from the controllers that the broker names.
+async fn quorum(
+    client: &mut Client,
+    args: &StatusArgs,
+    brokers: &[BrokerView],
+) -> Result<Option<QuorumView>, Failure> {
+    if !args.controllers.is_empty() {
+        return Ok(Some(quorum::by_controllers(&args.controllers).await));
+    }
+    if let Some(view) = quorum::by_broker(client).await? {
+        return Ok(Some(view));
+    }
+    match ask::controllers(client, brokers).await? {
+        Some(addresses) => Ok(Some(quorum::by_controllers(&addresses).await)),
+        None => Ok(None),
+    }
 }
 
 /// An answer; none, with a line that says so, where the broker does not serve the question.
@@ -239,7 +254,7 @@ fn broker_lines(brokers: Option<&[BrokerView]>) -> Vec<String> {
         return vec!["brokers: unknown".to_owned()];
     };
     let broker = |one: &BrokerView| {
-        let state = if one.fenced { "fenced" } else { "serving" };
+        let state = if one.fenced { "fenced" } else { "unfenced" };
         let rack = one.rack.clone().unwrap_or_else(|| "-".to_owned());
         vec![one.id.to_string(), state.to_owned(), one.endpoint.clone(), rack]
     };

@@ -12,14 +12,17 @@ use wire::messages::api_versions::ApiVersionRange;
 use wire::messages::create_topics::CreatableTopicResult;
 use wire::messages::delete_topics::DeletableTopicResult;
 use wire::messages::describe_cluster::DescribeClusterBroker;
+use wire::messages::describe_configs::{
+    DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
+};
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
-    DeleteTopicsResponse, DescribeClusterResponse, DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse, MetadataResponse,
+    DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
+    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, MetadataResponse,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
 
@@ -104,6 +107,10 @@ fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &
             reply(header, &page(asked.cursor.is_some()))
         }
         ApiKey::DescribeCluster => reply(header, &cluster()),
+        ApiKey::DescribeConfigs => {
+            let asked = DescribeConfigsRequest::decode(version, reader).unwrap();
+            reply(header, &configs(&asked))
+        }
         other => panic!("nobody said that {other} is served"),
     }
 }
@@ -216,6 +223,36 @@ fn cluster() -> DescribeClusterResponse {
     DescribeClusterResponse {
         cluster_id: "c1".to_owned(),
         brokers: vec![broker(2, true), broker(1, false)],
+        ..Default::default()
+    }
+}
+
+/// Broker 1, which describes itself only and names a controller that is gone; topics want two in sync.
+fn configs(asked: &DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let config = |name: &str, value: &str| DescribeConfigsResourceResult {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        ..Default::default()
+    };
+    let result = |resource: &DescribeConfigsResource| {
+        let (code, configs) = match (resource.resource_type, resource.resource_name.as_str()) {
+            (4, "1") => (
+                ErrorCode::NONE,
+                vec![config("controller.quorum.voters", "101@127.0.0.1:1")],
+            ),
+            (4, _) => (ErrorCode::INVALID_REQUEST, vec![]),
+            _ => (ErrorCode::NONE, vec![config("min.insync.replicas", "2")]),
+        };
+        DescribeConfigsResult {
+            error_code: code,
+            resource_type: resource.resource_type,
+            resource_name: resource.resource_name.clone(),
+            configs,
+            ..Default::default()
+        }
+    };
+    DescribeConfigsResponse {
+        results: asked.resources.iter().map(result).collect(),
         ..Default::default()
     }
 }
@@ -386,6 +423,27 @@ async fn a_status_says_what_it_could_not_ask() {
         "{}",
         err(&checked)
     );
+}
+
+#[tokio::test]
+async fn a_status_finds_the_controllers_by_the_broker_that_knows_them() {
+    let apis = &[
+        ApiKey::ApiVersions,
+        ApiKey::DescribeCluster,
+        ApiKey::Metadata,
+        ApiKey::DescribeConfigs,
+    ];
+    let broker = Broker::serving(apis).await;
+    let shown = broker.command(&["status"]).await;
+    let text = out(&shown);
+    for part in [
+        "quorum: nobody leads",
+        "127.0.0.1:1",
+        "does not answer: ",
+        "under min.insync.replicas 2",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
 }
 
 #[tokio::test]

@@ -119,19 +119,18 @@ fn serving_lines(plan: &Plan) -> Vec<String> {
         format!(" --bootstrap {first}")
     };
     let copies = plan.copies();
+    // As it was typed, so that the lines can be pasted.
+    let own = std::env::args().next().unwrap_or_else(|| "millrace".to_owned());
     vec![
         String::new(),
         format!("Serving. Bootstrap address: {bootstrap}"),
         String::new(),
         "Three things to try:".to_owned(),
-        format!("  millrace topic create orders --partitions 12 --replication-factor {copies}{at}"),
+        format!("  {own} topic create orders --partitions 12 --replication-factor {copies}{at}"),
         format!(
             "  seq 1000 | kcat -P -b {first} -t orders -X acks=all; kcat -C -e -q -b {first} -t orders | wc -l"
         ),
-        format!(
-            "  millrace status{at} --controllers {}",
-            plan.addresses(Role::Controller)
-        ),
+        format!("  {own} status{at}"),
         String::new(),
         "Ctrl-C stops everything in order.".to_owned(),
     ]
