@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metadata::config::ControllerSettings;
 
-use crate::quorum::Timing;
+use crate::quorum::{ENTRIES_KEPT, Timing};
 
 /// How the quorum keeps time.
 #[must_use]
@@ -14,6 +14,7 @@ pub fn timing(settings: &ControllerSettings) -> Timing {
         election_longest: settings.election.longest,
         snapshot_bytes: settings.snapshots.bytes_between,
         snapshot_age: settings.snapshots.age_max,
+        entries_kept: ENTRIES_KEPT,
     }
 }
 

@@ -164,3 +164,67 @@ pub fn raft_id(id: ControllerId) -> u64 {
 pub fn wire_id(id: u64) -> i32 {
     i32::try_from(id).unwrap_or(i32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+
+    fn node(id: i32, directory: &str, cluster_id: Option<&str>) -> Addressing {
+        let cluster_id = cluster_id.map(str::to_owned);
+        let adopt = Box::new(|_: &str| Ok(()));
+        Addressing::new(
+            ControllerId(id),
+            directory.into(),
+            BTreeMap::new(),
+            cluster_id,
+            adopt,
+        )
+    }
+
+    #[test]
+    fn a_message_for_another_node_incarnation_or_cluster_is_refused() {
+        let sender = node(1, "one", Some("ours"));
+        let me = node(2, "two", Some("ours"));
+
+        assert_eq!(me.refuse(&sender.address(2, "two", Vec::new())), None);
+        assert!(
+            me.refuse(&sender.address(3, "two", Vec::new()))
+                .unwrap()
+                .contains("not 3")
+        );
+        assert!(
+            me.refuse(&sender.address(2, "older", Vec::new()))
+                .unwrap()
+                .starts_with(ANOTHER_INCARNATION)
+        );
+        let stranger = node(1, "one", Some("theirs")).address(2, "two", Vec::new());
+        assert!(me.refuse(&stranger).unwrap().contains("belongs to cluster ours"));
+        assert!(
+            me.refuse(&node(1, "one", None).address(2, "two", Vec::new()))
+                .is_some()
+        );
+    }
+
+    #[test]
+    fn the_first_message_makes_a_new_node_a_member_and_the_next_of_another_cluster_is_refused() {
+        let me = node(2, "two", None);
+        let first = node(1, "one", Some("ours")).address(2, "two", Vec::new());
+        let second = node(1, "one", Some("theirs")).address(2, "two", Vec::new());
+
+        assert_eq!(me.refuse(&first), None);
+        assert_eq!(me.cluster_id().as_deref(), Some("ours"));
+        assert!(me.refuse(&second).is_some());
+    }
+
+    #[test]
+    fn an_id_that_cannot_be_kept_makes_no_member() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let adopt = Box::new(move |_: &str| Err(full()));
+        let me = Addressing::new(ControllerId(2), "two".into(), BTreeMap::new(), None, adopt);
+        let first = node(1, "one", Some("ours")).address(2, "two", Vec::new());
+
+        assert!(me.refuse(&first).is_some());
+        assert_eq!(me.cluster_id(), None);
+    }
+}

@@ -23,6 +23,8 @@ mod types;
 mod writer;
 
 #[cfg(test)]
+mod member_tests;
+#[cfg(test)]
 mod store_tests;
 #[cfg(test)]
 mod suite_tests;
@@ -61,8 +63,8 @@ type Raft = openraft::Raft<TypeConfig, Machine>;
 const HEARTBEAT: Duration = Duration::from_millis(50);
 /// A batch is refused above this (POLICY_VIOLATION).
 pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// Entries kept behind a snapshot, so that a follower that was away for a moment needs none.
-const ENTRIES_KEPT: u64 = 5_000;
+/// Entries that are usually kept behind a snapshot, so that a follower that was away for a moment needs none.
+pub const ENTRIES_KEPT: u64 = 5_000;
 /// Changes to the snapshot policy's counters are looked at this often.
 const POLICY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -77,6 +79,8 @@ pub struct Timing {
     pub snapshot_bytes: u64,
     /// Or this long after the last one, if there is anything new.
     pub snapshot_age: Option<Duration>,
+    /// Entries kept behind a snapshot.
+    pub entries_kept: u64,
 }
 
 /// The files of the quorum.
@@ -328,8 +332,8 @@ fn config(timing: Timing) -> Result<Config, openraft::ConfigError> {
         heartbeat_interval: millis(HEARTBEAT.min(timing.election_shortest / 3)),
         install_snapshot_timeout: 120_000,
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: ENTRIES_KEPT,
-        purge_batch_size: 1_000,
+        max_in_snapshot_log_to_keep: timing.entries_kept,
+        purge_batch_size: 1 + timing.entries_kept / 5,
         replication_lag_threshold: 100,
         enable_pre_vote: Some(true),
         // A restarted leader must be elected anew: its state machine is rebuilt first.
