@@ -30,6 +30,7 @@ use crate::announce;
 use crate::inbox::{Answer, Input, moment};
 use crate::published::Published;
 use crate::quorum::{Committed, Dump, Outcome, Quorum};
+use crate::space::Space;
 
 type Refused = (Term, MetadataOffset);
 type Outcomes = FuturesUnordered<futures::future::BoxFuture<'static, Option<Refused>>>;
@@ -42,6 +43,7 @@ pub struct Shell {
     published: Arc<Published>,
     active: watch::Sender<Option<Term>>,
     quarantine: Arc<Mutex<Option<String>>>,
+    space: watch::Receiver<Space>,
     answers: HashMap<CommandId, oneshot::Sender<Answer>>,
     next_command: u64,
     outcomes: Outcomes,
@@ -59,6 +61,8 @@ pub struct Outlets {
     pub active: watch::Sender<Option<Term>>,
     /// Why replay stopped, if it did.
     pub quarantine: Arc<Mutex<Option<String>>>,
+    /// Room on the disk.
+    pub space: watch::Receiver<Space>,
 }
 
 impl Shell {
@@ -71,6 +75,7 @@ impl Shell {
             published: outlets.published,
             active: outlets.active,
             quarantine: outlets.quarantine,
+            space: outlets.space,
             answers: HashMap::new(),
             next_command: 0,
             outcomes: FuturesUnordered::new(),
@@ -276,6 +281,11 @@ impl Shell {
     }
 
     async fn propose(&mut self, term: Term, base_offset: MetadataOffset, batch: Bytes) {
+        if *self.space.borrow() == Space::Exhausted {
+            self.outcomes
+                .push(Box::pin(async move { Some((term, base_offset)) }));
+            return;
+        }
         let outcome: Outcome = self.quorum.propose(term, batch).await;
         self.outcomes.push(Box::pin(async move {
             match outcome.await {

@@ -15,6 +15,8 @@ use metadata::batch::Provenance;
 use metadata::ids::{MetadataOffset, Term};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::space::Space;
+
 /// Commands that may wait. A broker has few at a time; beyond this the callers wait at the door.
 const WAITING_MAX: usize = 4_096;
 
@@ -59,22 +61,28 @@ pub struct Inbox {
     streams: Arc<AtomicU64>,
     active: watch::Receiver<Option<Term>>,
     open: watch::Sender<bool>,
+    space: watch::Receiver<Space>,
 }
 
 /// An answer on its way.
-pub struct Pending(Option<oneshot::Receiver<Answer>>);
+pub struct Pending(Way);
+
+enum Way {
+    Driver(oneshot::Receiver<Answer>),
+    Refused(Refusal),
+}
 
 impl Pending {
     /// Waits for it. A driver that is not there, or ends meanwhile, is not active.
     pub async fn answer(self) -> Answer {
-        let answered = match self.0 {
-            Some(receiver) => receiver.await.ok(),
-            None => None,
-        };
-        answered.unwrap_or(Answer {
-            result: Err(Refusal::NotActive),
+        let refused = |refusal| Answer {
+            result: Err(refusal),
             visible_at: MetadataOffset(0),
-        })
+        };
+        match self.0 {
+            Way::Driver(receiver) => receiver.await.unwrap_or_else(|_| refused(Refusal::NotActive)),
+            Way::Refused(refusal) => refused(refusal),
+        }
     }
 }
 
@@ -84,6 +92,7 @@ impl Inbox {
     pub fn new(
         clock: Arc<dyn Clock>,
         active: watch::Receiver<Option<Term>>,
+        space: watch::Receiver<Space>,
     ) -> (Inbox, mpsc::Receiver<Input>) {
         let (inputs, queue) = mpsc::channel(WAITING_MAX);
         let inbox = Inbox {
@@ -92,6 +101,7 @@ impl Inbox {
             streams: Arc::new(AtomicU64::new(0)),
             active,
             open: watch::Sender::new(true),
+            space,
         };
         (inbox, queue)
     }
@@ -111,7 +121,11 @@ impl Inbox {
         arrived: Moment,
     ) -> Pending {
         if !*self.open.borrow() {
-            return Pending(None);
+            return Pending(Way::Refused(Refusal::NotActive));
+        }
+        if *self.space.borrow() != Space::Enough && grows(&command) {
+            let why = "the disk of the metadata log is almost full";
+            return Pending(Way::Refused(Refusal::Unavailable(why.into())));
         }
         let (answer, receiver) = oneshot::channel();
         let input = Input::Command {
@@ -121,7 +135,10 @@ impl Inbox {
             command: Box::new(command),
             answer,
         };
-        Pending(self.inputs.send(input).await.ok().map(|()| receiver))
+        match self.inputs.send(input).await {
+            Ok(()) => Pending(Way::Driver(receiver)),
+            Err(_) => Pending(Way::Refused(Refusal::NotActive)),
+        }
     }
 
     /// Tells that a session stream ended.
@@ -152,6 +169,14 @@ impl Inbox {
     pub fn open(&self) -> watch::Receiver<bool> {
         self.open.subscribe()
     }
+}
+
+/// Whether a command asks for more metadata. What keeps a cluster alive on a full disk must not be refused with it.
+fn grows(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::CreateTopics(_) | Command::RegisterBroker(_) | Command::AllocateProducerIds { .. }
+    )
 }
 
 /// The clock's reading as the core takes it.

@@ -16,3 +16,4 @@ pub mod published;
 pub mod quorum;
 pub mod services;
 pub mod settings;
+pub mod space;

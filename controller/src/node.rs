@@ -31,6 +31,7 @@ use crate::published::Published;
 use crate::quorum::{self, Addressing, Committed, Dump, Layout, Opened, Quorum, Unusable};
 use crate::services::{self, Desk};
 use crate::settings;
+use crate::space::{Space, keep_watch};
 
 /// The metadata log's folder, under Kafka's name for its only partition.
 const LOG_DIR: &str = "__cluster_metadata-0";
@@ -316,7 +317,8 @@ struct Parts<'a> {
 impl Parts<'_> {
     fn run(self, listeners: Vec<TcpListener>, committed: mpsc::UnboundedReceiver<Committed>) -> Node {
         let (active, is_active) = watch::channel(None);
-        let (inbox, inputs) = Inbox::new(self.machine.clock.clone(), is_active);
+        let (telling, space) = watch::channel(Space::Enough);
+        let (inbox, inputs) = Inbox::new(self.machine.clock.clone(), is_active, space.clone());
         let published = Arc::new(Published::new(self.image.clone()));
         let quarantine = Arc::new(Mutex::new(None));
         let desk = Arc::new(Desk {
@@ -333,8 +335,11 @@ impl Parts<'_> {
             published,
             active,
             quarantine,
+            space,
         };
         let mut tasks = self.background();
+        let watched = (self.machine.disk.clone(), self.settings.metadata_dir.clone());
+        tasks.push(tokio::spawn(keep_watch(watched.0, watched.1, telling)));
         let (stopping, stop) = watch::channel(false);
         let quorum = self.quorum.clone();
         let addresses = listeners
