@@ -103,8 +103,8 @@ impl BrokerSettings {
     /// # Errors
     /// Everything in which keys, each good by itself, are at odds.
     pub fn from_config(config: &NodeConfig) -> Result<Self, Vec<ConfigError>> {
+        expect_role(config, Role::Broker)?;
         let mut errors = Vec::new();
-        expect_role(config, Role::Broker, &mut errors);
         let (listeners, inter_broker_listener) = broker_listeners(config, &mut errors);
         let settings = Self {
             node_id: BrokerId(config.node_id().0),
@@ -259,20 +259,21 @@ pub(super) fn below(config: &NodeConfig, lesser: &str, greater: &str, errors: &m
     }
 }
 
-/// Refuses a file that was written for the other program.
-pub(super) fn expect_role(config: &NodeConfig, role: Role, errors: &mut Vec<ConfigError>) {
+/// Refuses a file that was written for the other program; nothing else in it can be right then.
+pub(super) fn expect_role(config: &NodeConfig, role: Role) -> Result<(), Vec<ConfigError>> {
     let (word, program) = match role {
         Role::Broker => ("broker", "millrace-broker"),
         Role::Controller => ("controller", "millrace-controller"),
     };
-    if config.role() != role {
-        let given = config.given_text("process.roles").unwrap_or_default();
-        errors.push(ConfigError::conflict(
-            "process.roles",
-            given,
-            format!("{word}, since this is {program}"),
-        ));
+    if config.role() == role {
+        return Ok(());
     }
+    let given = config.given_text("process.roles").unwrap_or_default();
+    Err(vec![ConfigError::conflict(
+        "process.roles",
+        given,
+        format!("{word}, since this is {program}"),
+    )])
 }
 
 /// The cluster id: what Kafka and the file systems of the nodes can carry.

@@ -63,8 +63,8 @@ impl ControllerSettings {
     /// # Errors
     /// Everything in which keys, each good by itself, are at odds.
     pub fn from_config(config: &NodeConfig) -> Result<Self, Vec<ConfigError>> {
+        expect_role(config, Role::Controller)?;
         let mut errors = Vec::new();
-        expect_role(config, Role::Controller, &mut errors);
         let dirs = log_dirs(config, &mut errors);
         let metadata_dir = config.text("metadata.log.dir").map(PathBuf::from);
         let settings = Self {

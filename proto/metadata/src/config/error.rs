@@ -71,7 +71,7 @@ impl fmt::Display for ConfigError {
             Problem::UnknownKey => "unknown key",
             Problem::WrongType => "wrong type",
             Problem::OutOfRange => "not allowed",
-            Problem::Protection => "not given yet",
+            Problem::Protection => "refused",
             Problem::Missing => "missing",
             Problem::Conflict => "conflict",
             Problem::Syntax => "unreadable",

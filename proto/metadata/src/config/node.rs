@@ -146,7 +146,7 @@ impl NodeConfig {
             return Ok(());
         }
         let allowed = catalogue().nearest(Scope::Node, name).map_or_else(
-            || "neither Kafka nor Millrace knows it; deploy/CONFIG.md lists the keys".to_owned(),
+            || "neither Kafka nor Millrace knows it; `millrace keys` lists the keys".to_owned(),
             |near| format!("perhaps {near} is meant"),
         );
         Err(ConfigError::new(name, Some(text), Problem::UnknownKey, allowed))

@@ -66,13 +66,13 @@ fn an_error_is_one_line_with_key_value_and_what_is_allowed() {
             "zookeeper.connect",
             "a\nb",
             Problem::UnknownKey,
-            "zookeeper.connect=a\\nb: unknown key; neither Kafka nor Millrace knows it; deploy/CONFIG.md lists the keys",
+            "zookeeper.connect=a\\nb: unknown key; neither Kafka nor Millrace knows it; `millrace keys` lists the keys",
         ),
         (
             "authorizer.class.name",
             "org.Any",
             Problem::Protection,
-            "authorizer.class.name=org.Any: not given yet; it promises something that Millrace does not give yet; \
+            "authorizer.class.name=org.Any: refused; it promises something that Millrace does not give yet; \
              only empty is allowed",
         ),
         (

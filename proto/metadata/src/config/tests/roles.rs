@@ -105,6 +105,7 @@ fn zero_turns_off_what_repeats() {
 #[test]
 fn a_file_for_the_other_program_is_refused() {
     let errors = ControllerSettings::from_config(&broker(&[]).unwrap()).unwrap_err();
+    assert_eq!(errors.len(), 1, "nothing else in it can be right");
     assert_eq!(
         errors[0].to_string(),
         "process.roles=broker: conflict; controller, since this is millrace-controller"
