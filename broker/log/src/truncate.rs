@@ -17,13 +17,17 @@ use crate::types::Offset;
 use crate::{LogFault, ReadError};
 
 impl Log {
-    /// Removes everything from `end` on (F-23). An `end` at or behind the log end changes nothing; one before the first
+    /// Removes everything from `end` on (F-23). An `end` at or behind the log end removes no record; one before the first
     /// segment begins the log anew there. Whole batches go: one that `end` lies within, too.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn truncate_to(&mut self, end: Offset) -> Result<(), LogFault> {
         if self.bounds.log_end <= end {
+            // An epoch that this replica led without writing anything begins at the log end. The leader's history does
+            // not have it, and would find the same divergence for ever.
+            self.forget_epochs_behind_end()?;
+            self.publish_now();
             return Ok(());
         }
         if end < self.segments[0].base {
@@ -141,11 +145,16 @@ impl Log {
             Offset(i64::MAX),
         )?;
         self.producers = producers;
+        self.forget_epochs_behind_end()?;
+        self.publish_now();
+        Ok(())
+    }
+
+    fn forget_epochs_behind_end(&mut self) -> Result<(), LogFault> {
         let mut epochs = (*self.epochs).clone();
-        if epochs.truncate_from_end(end) == EpochChange::Changed {
+        if epochs.truncate_from_end(self.bounds.log_end) == EpochChange::Changed {
             self.replace_epochs(epochs)?;
         }
-        self.publish_now();
         Ok(())
     }
 

@@ -91,6 +91,26 @@ fn truncation_takes_epochs_watermark_and_recovery_point_back() {
     assert_eq!(end(2), EpochEnd::Undefined);
 }
 
+/// A replica led in an epoch without writing anything, and was deposed. Its next leader has never heard of that epoch and
+/// answers every fetch with the same divergence, at the log end: the epoch has to go, or this repeats for ever.
+#[test]
+fn an_epoch_in_which_nothing_was_written_goes_with_a_truncation_to_the_log_end() {
+    let (_disk, mut log) = fresh(small());
+    log.append_as_leader(&values(5), by_leader(0)).unwrap();
+    log.begin_epoch(LeaderEpoch(1)).unwrap();
+    publish_all(&mut log);
+    assert_eq!(log.latest_epoch(), Some(LeaderEpoch(1)));
+
+    log.truncate_to(Offset(5)).unwrap();
+
+    assert_eq!(log.log_end(), Offset(5));
+    assert_eq!(log.latest_epoch(), Some(LeaderEpoch(0)));
+    assert_eq!(
+        log.view().end_offset_for_epoch(LeaderEpoch(1)),
+        EpochEnd::Undefined
+    );
+}
+
 #[test]
 fn truncation_takes_producers_back() {
     let (_disk, mut log) = fresh(small());
