@@ -311,70 +311,75 @@ impl Recovery<'_> {
         trusted: Option<Offset>,
         last: bool,
     ) -> Result<Option<(u64, String)>, LogFault> {
-        let start = match trusted {
+        let indexed = match trusted {
             Some(point) if !self.rebuild_epochs => self.start_at(base, sizes, point)?,
             _ => None,
         };
-        let start = match start {
+        let start = match indexed {
             Some(start) => start,
-            None => {
-                for path in &Segment::paths(self.dir, base)[1..] {
-                    remove_if_there(&*self.host.disk, path)?;
-                }
-                let segment = Segment::without_indexes(&self.host.disk, self.dir, base, sizes.log);
-                ScanStart {
-                    segment: Arc::new(segment),
-                    position: 0,
-                    expected: base,
-                }
-            }
+            None => self.start_anew(base, sizes)?,
         };
         self.report.rebuilt_segments += 1;
-        let ScanStart {
-            segment,
-            position,
-            mut expected,
-        } = start;
-        let mut scanner = segment.scan(position, sizes.log, ReadAhead::Much)?;
-        segment.set_size(position);
-        let mut since_index = 0;
-        let mut bad = None;
-        while bad.is_none() {
-            match scanner.next_batch() {
-                Ok(None) => break,
-                Ok(Some((at, batch))) => match flaw(&batch, base, expected) {
-                    Some(what) => bad = Some((at, what)),
-                    None => {
-                        let header = &batch.header;
-                        self.note_epoch(header.partition_leader_epoch, header.base_offset);
-                        segment.note(
-                            header,
-                            at as u32,
-                            &mut since_index,
-                            self.config.index_interval_bytes,
-                        )?;
-                        self.report.scanned_bytes += header.size() as u64;
-                        expected = Offset(header.last_offset()).next();
-                    }
-                },
-                Err(ScanStop::Bad { position, what, .. }) => bad = Some((position, what)),
-                Err(ScanStop::Fault(fault)) => return Err(fault),
-            }
-        }
+        let segment = start.segment.clone();
+        let bad = self.scan(start, sizes.log)?;
         if let Some((at, _)) = &bad {
             let file = segment.log.get()?;
             file.set_len(*at)
                 .map_err(LogFault::io("truncate", segment.log.path()))?;
         }
-        if !last || bad.is_some() {
-            segment.write_indexes_out()?;
-        }
         if !last {
             segment.unload()?;
         }
-        self.log_end = expected;
         self.segments.push(segment);
         Ok(bad.map(|(at, what)| (u64::from(sizes.log) - at, what)))
+    }
+
+    /// Takes note of all batches up to the end, or up to the first bad one; where that is, and what is wrong with it.
+    fn scan(&mut self, start: ScanStart, end: u32) -> Result<Option<(u64, String)>, LogFault> {
+        let ScanStart {
+            segment,
+            position,
+            mut expected,
+        } = start;
+        let mut scanner = segment.scan(position, end, ReadAhead::Much)?;
+        segment.set_size(position);
+        let mut since_index = 0;
+        let bad = loop {
+            let (at, batch) = match scanner.next_batch() {
+                Ok(Some(found)) => found,
+                Ok(None) => break None,
+                Err(ScanStop::Bad { position, what, .. }) => break Some((position, what)),
+                Err(ScanStop::Fault(fault)) => return Err(fault),
+            };
+            if let Some(what) = flaw(&batch, segment.base, expected) {
+                break Some((at, what));
+            }
+            let header = &batch.header;
+            self.note_epoch(header.partition_leader_epoch, header.base_offset);
+            segment.note(
+                header,
+                at as u32,
+                &mut since_index,
+                self.config.index_interval_bytes,
+            )?;
+            self.report.scanned_bytes += header.size() as u64;
+            expected = Offset(header.last_offset()).next();
+        };
+        self.log_end = expected;
+        Ok(bad)
+    }
+
+    /// The beginning of a segment, whose indexes are forgotten.
+    fn start_anew(&self, base: Offset, sizes: FileSizes) -> Result<ScanStart, LogFault> {
+        for path in &Segment::paths(self.dir, base)[1..] {
+            remove_if_there(&*self.host.disk, path)?;
+        }
+        let segment = Segment::without_indexes(&self.host.disk, self.dir, base, sizes.log);
+        Ok(ScanStart {
+            segment: Arc::new(segment),
+            position: 0,
+            expected: base,
+        })
     }
 
     /// The last indexed batch before the recovery point, if the indexes up to there make sense and the batch is whole:

@@ -20,6 +20,9 @@ impl Log {
     /// Removes everything from `end` on (F-23). An `end` at or behind the log end removes no record; one before the first
     /// segment begins the log anew there. Whole batches go: one that `end` lies within, too.
     ///
+    /// The recovery point may go back. Its checkpoint must be written before the next append: otherwise a power loss could
+    /// leave what is written next below a recovery point from before.
+    ///
     /// # Errors
     /// Faults of the disk.
     pub fn truncate_to(&mut self, end: Offset) -> Result<(), LogFault> {
@@ -56,7 +59,8 @@ impl Log {
         self.forget_behind_end()
     }
 
-    /// Removes everything and goes on at `start` (F-24). The watermark follows.
+    /// Removes everything and goes on at `start` (F-24). The watermark follows. As to the checkpoint of the recovery point,
+    /// see [`Log::truncate_to`].
     ///
     /// # Errors
     /// Faults of the disk.

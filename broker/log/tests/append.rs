@@ -272,6 +272,41 @@ fn a_full_disk_refuses_and_recovers_by_itself() {
 }
 
 #[test]
+fn a_disk_that_is_full_at_any_moment_costs_nothing_that_was_appended() {
+    let config = LogConfig {
+        segment_bytes: 700,
+        index_interval_bytes: 100,
+        ..LogConfig::default()
+    };
+    let mut refused = 0;
+    for capacity in (200..4_000).step_by(37) {
+        let (disk, mut log) = fresh(config.clone());
+        disk.set_capacity(Some(capacity));
+        for n in 0..30 {
+            let end = log.log_end();
+            match log.append_as_leader(&sequenced(9, 0, end.0 as i32, 1), by_leader(n / 10)) {
+                Ok(appended) => assert_eq!(appended.first, end),
+                Err(AppendError::Fault(LogFault::DiskFull { .. })) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        disk.set_capacity(None);
+        for _ in 0..10 {
+            let end = log.log_end();
+            assert_eq!(append(&mut log, &sequenced(9, 0, end.0 as i32, 1)).first, end);
+        }
+        let before = read_all(&log.view(), Offset::ZERO);
+        let (log, report) = reopen(&disk, config.clone(), recovering(0));
+        assert_eq!(
+            (read_all(&log.view(), Offset::ZERO), report.tail_cut),
+            (before, None),
+            "{capacity}"
+        );
+    }
+    assert!(500 < refused, "{refused} appends met a full disk");
+}
+
+#[test]
 fn flush_messages_asks_for_a_sync_before_the_answer() {
     let config = LogConfig {
         flush_messages: 3,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use host::{Disk, OsDisk, SyncFault};
-use partition_log::{FirstBatch, Log, LogConfig, LogFault, Offset, ReadError};
+use partition_log::{FirstBatch, Log, LogConfig, LogFault, Offset, ReadError, ReadView};
 use support::*;
 use wire::batch::Batches;
 
@@ -37,6 +37,44 @@ fn check_numbers(bytes: Vec<u8>) -> u64 {
     seen
 }
 
+/// Reads at a place that `step` chooses, and looks a time up there; how many records came.
+fn read_somewhere(view: &ReadView, step: i64) -> u64 {
+    let bounds = view.bounds();
+    let width = bounds.high_watermark.0 - bounds.log_start.0;
+    let from = Offset(bounds.log_start.0 + step * 7 % width.max(1));
+    let time = view
+        .offset_for_timestamp(NOW.0 + from.0, bounds.high_watermark)
+        .unwrap();
+    assert!(time.is_none_or(|found| found.timestamp == NOW.0 + found.offset.0));
+    match view.read(from, bounds.high_watermark, 2_000, FirstBatch::Whole) {
+        Ok(None) | Err(ReadError::OffsetOutOfRange { .. }) => 0,
+        Ok(Some(slice)) => check_numbers(slice.read().unwrap()),
+        Err(e) => panic!("{e}"),
+    }
+}
+
+/// One append, and now and then a cut of what is not committed, a deletion, a release or a commit.
+fn move_on(log: &mut Log, round: i64) {
+    log.append_as_leader(&numbered(log.log_end().0), by_leader(0))
+        .unwrap();
+    match round % 50 {
+        10 => log.truncate_to(log.bounds().high_watermark).unwrap(),
+        20 => {
+            for path in log
+                .delete_old_segments(NOW)
+                .unwrap()
+                .into_iter()
+                .flat_map(|gone| gone.paths)
+            {
+                OsDisk.remove_file(&path).unwrap();
+            }
+        }
+        30 => log.release_idle().unwrap(),
+        n if n % 3 == 0 => publish_all(log),
+        _ => {}
+    }
+}
+
 #[test]
 fn readers_see_only_whole_batches_at_their_offsets_while_everything_moves() {
     let home = tempfile::tempdir().unwrap();
@@ -60,51 +98,18 @@ fn readers_see_only_whole_batches_at_their_offsets_while_everything_moves() {
     let done = AtomicBool::new(false);
     let records = AtomicU64::new(0);
     std::thread::scope(|scope| {
-        for reader in 0..2_i64 {
+        for reader in 0..2 {
             let (view, done, records) = (view.clone(), &done, &records);
             scope.spawn(move || {
                 let mut step = reader;
                 while !done.load(Ordering::Relaxed) {
-                    let bounds = view.bounds();
-                    let width = bounds.high_watermark.0 - bounds.log_start.0;
-                    let from = Offset(bounds.log_start.0 + step * 7 % width.max(1));
+                    records.fetch_add(read_somewhere(&view, step), Ordering::Relaxed);
                     step += 1;
-                    match view.read(from, bounds.high_watermark, 2_000, FirstBatch::Whole) {
-                        Ok(None) | Err(ReadError::OffsetOutOfRange { .. }) => {}
-                        Ok(Some(slice)) => {
-                            records.fetch_add(check_numbers(slice.read().unwrap()), Ordering::Relaxed);
-                        }
-                        Err(e) => panic!("{e}"),
-                    }
-                    let time = view
-                        .offset_for_timestamp(NOW.0 + from.0, bounds.high_watermark)
-                        .unwrap();
-                    assert!(time.is_none_or(|found| found.timestamp == NOW.0 + found.offset.0));
                 }
             });
         }
         for round in 0..4_000 {
-            let end = log.log_end();
-            log.append_as_leader(&numbered(end.0), by_leader(0)).unwrap();
-            match round % 50 {
-                10 => {
-                    // What is not committed may be cut off.
-                    log.truncate_to(Offset(log.bounds().high_watermark.0)).unwrap();
-                }
-                20 => {
-                    for path in log
-                        .delete_old_segments(NOW)
-                        .unwrap()
-                        .into_iter()
-                        .flat_map(|gone| gone.paths)
-                    {
-                        OsDisk.remove_file(&path).unwrap();
-                    }
-                }
-                30 => log.release_idle().unwrap(),
-                n if n % 3 == 0 => publish_all(&mut log),
-                _ => {}
-            }
+            move_on(&mut log, round);
         }
         done.store(true, Ordering::Relaxed);
     });
