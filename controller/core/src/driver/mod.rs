@@ -36,6 +36,9 @@ use leadership::{Role, Stage};
 /// Commands that wait while nothing can be decided; more are turned away.
 const HELD_MAX: usize = 4096;
 
+/// Proposals without an outcome; while there are so many, commands wait.
+const PENDING_MAX: usize = 1024;
+
 /// A tick this much later than due means that the driver did not run, and could not hear anybody.
 const LAG_MIN: Duration = Duration::from_millis(100);
 
@@ -180,13 +183,17 @@ impl Driver {
         if let Some(why) = &self.quarantine {
             let refusal = Refusal::Unavailable(why.clone());
             effects.push(self.reply(asked.id, Err(refusal)));
-        } else if self.role.can_decide(now.at, self.settings.quorum_lease) && self.held.is_empty() {
+        } else if self.can_decide(now) && self.held.is_empty() {
             self.decide(now, asked, effects);
         } else if self.role.may_decide_soon() && self.held.len() < HELD_MAX {
             self.held.push_back(asked);
         } else {
             effects.push(self.reply(asked.id, Err(Refusal::NotActive)));
         }
+    }
+
+    fn can_decide(&self, now: Now) -> bool {
+        self.pending.len() < PENDING_MAX && self.role.can_decide(now.at, self.settings.quorum_lease)
     }
 
     fn reply(&self, id: CommandId, result: Result<Reply, Refusal>) -> Effect {
@@ -204,7 +211,7 @@ impl Driver {
         }
         self.settle(now.at);
         self.activate(now, effects);
-        while self.role.can_decide(now.at, self.settings.quorum_lease) {
+        while self.can_decide(now) {
             let Some(asked) = self.held.pop_front() else {
                 break;
             };

@@ -63,6 +63,35 @@ fn a_leader_is_not_active_on_the_blank_of_another_term() {
 }
 
 #[test]
+fn the_blank_of_a_term_may_be_applied_before_the_lead_is_told() {
+    let mut world = World::follower(settings(&[]), Image::default());
+    world.applied(Term(1), Entry::Blank);
+    world.lead_without_blank();
+    world.acknowledge();
+    assert_eq!(
+        world.driver.active_in(),
+        None,
+        "the log goes on to one more position"
+    );
+    world.applied(Term(1), Entry::Blank);
+    assert_eq!(world.driver.active_in(), Some(Term(1)));
+}
+
+#[test]
+fn commands_wait_while_too_many_proposals_have_no_outcome() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    world.quorum = Quorum::Slow;
+    let ids: Vec<CommandId> = (0..1100)
+        .map(|at| world.send(create(&format!("topic{at}"))))
+        .collect();
+    assert_eq!(world.proposed.len(), 1024);
+    world.quorum = Quorum::Prompt;
+    world.commit_all();
+    assert!(ids.iter().all(|id| is_created(&world, *id)));
+}
+
+#[test]
 fn an_empty_log_gets_the_bootstrap_records_once() {
     let mut world = World::new(settings(&[("min.insync.replicas", "2")]));
     let expected = feature::bootstrap_records(2);
