@@ -209,7 +209,7 @@ fn sound(image: &Image) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
     fn every_published_state_is_sound(choices in choices()) {

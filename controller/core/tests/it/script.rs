@@ -187,6 +187,15 @@ impl Player {
                 self.world.stall(Duration::from_millis(ms));
                 None
             }
+            "show" => Some(self.show(line.words[0])),
+            "broker" => Some(self.broker(line.broker())),
+            _ => self.disturb(line),
+        }
+    }
+
+    /// What happens to the controller itself.
+    fn disturb(&mut self, line: &Line<'_>) -> Option<String> {
+        match line.verb {
             "quorum" => {
                 self.world.quorum = if line.says("slow") {
                     Quorum::Slow
@@ -215,8 +224,6 @@ impl Player {
                 self.world.lose();
                 self.answers()
             }
-            "show" => Some(self.show(line.words[0])),
-            "broker" => Some(self.broker(line.broker())),
             other => panic!("no such verb: {other}"),
         }
     }
