@@ -1,4 +1,5 @@
-//! One log line per change of state that an operator cares about, as it is committed.
+//! One log line per change of state that an operator cares about, as it is committed. Only the active controller
+//! tells them: the others would say the same, and again after every restart.
 
 use metadata::delta::Delta;
 use metadata::image::Image;

@@ -304,13 +304,14 @@ impl Shell {
         };
         match published.application {
             Application::Applied => {
-                let before = self.published.image();
-                announce::changes(&before, &published.delta);
+                if self.active.borrow().is_some() {
+                    announce::changes(&self.published.image(), &published.delta);
+                }
                 self.published
                     .push(&published.batch, published.bytes, publication.image);
             }
             Application::Skipped(why) => {
-                tracing::info!(?why, base_offset = %published.batch.base_offset, "batch skipped");
+                tracing::debug!(?why, base_offset = %published.batch.base_offset, "batch skipped");
             }
         }
     }

@@ -113,7 +113,7 @@ async fn run(settings: &ControllerSettings, config: Arc<NodeConfig>) -> ExitCode
         eprintln!("signals cannot be waited for");
         return ExitCode::FAILURE;
     };
-    let node = match Node::start(settings, config, machine).await {
+    let mut node = match Node::start(settings, config, machine).await {
         Ok(node) => node,
         Err(error) => {
             eprintln!("{error}");
@@ -124,7 +124,7 @@ async fn run(settings: &ControllerSettings, config: Arc<NodeConfig>) -> ExitCode
     tracing::info!(id = %settings.node_id, addresses = ?node.addresses(), start_ms, "ready");
     tokio::select! {
         why = node.died() => {
-            tracing::error!(why, "the consensus core died, and this process with it");
+            tracing::error!(why, "cannot go on");
             return ExitCode::FAILURE;
         }
         _ = terminate.recv() => {}

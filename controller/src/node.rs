@@ -102,6 +102,8 @@ pub struct Node {
     inbox: Inbox,
     addresses: Vec<SocketAddr>,
     stopping: watch::Sender<bool>,
+    /// Tasks that this node cannot live without, once one has ended.
+    ended: mpsc::UnboundedReceiver<&'static str>,
     servers: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -154,9 +156,12 @@ impl Node {
         &self.addresses
     }
 
-    /// Resolves when the consensus core has died, with its last words.
-    pub async fn died(&self) -> String {
-        self.quorum.died().await
+    /// Resolves when something that this node cannot live without has died, with what is known of it.
+    pub async fn died(&mut self) -> String {
+        tokio::select! {
+            why = self.quorum.died() => why,
+            Some(task) = self.ended.recv() => format!("{task} ended"),
+        }
     }
 
     /// Stops in order: takes no more commands, hands the lead over if it has it, and leaves.
@@ -338,24 +343,36 @@ impl Parts<'_> {
             space,
         };
         let mut tasks = self.background();
-        let watched = (self.machine.disk.clone(), self.settings.metadata_dir.clone());
-        tasks.push(tokio::spawn(keep_watch(watched.0, watched.1, telling)));
+        let (disk, dir) = (self.machine.disk.clone(), self.settings.metadata_dir.clone());
+        tasks.push(tokio::spawn(keep_watch(disk, dir, telling)));
         let (stopping, stop) = watch::channel(false);
         let quorum = self.quorum.clone();
         let addresses = listeners
             .iter()
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
-        tasks.push(self.drive(outlets, committed, inputs));
+        let (ending, ended) = mpsc::unbounded_channel();
+        tasks.push(watched(
+            "the driver's task",
+            ending.clone(),
+            self.drive(outlets, committed, inputs),
+        ));
         let servers = listeners
             .into_iter()
-            .map(|listener| tokio::spawn(serve(listener, desk.clone(), stop.clone())))
+            .map(|listener| {
+                watched(
+                    "a listener",
+                    ending.clone(),
+                    serve(listener, desk.clone(), stop.clone()),
+                )
+            })
             .collect();
         Node {
             quorum,
             inbox,
             addresses,
             stopping,
+            ended,
             servers,
             tasks,
         }
@@ -381,17 +398,36 @@ impl Parts<'_> {
         outlets: Outlets,
         committed: mpsc::UnboundedReceiver<Committed>,
         inputs: mpsc::Receiver<Input>,
-    ) -> JoinHandle<()> {
+    ) -> impl Future<Output = ()> + Send + 'static {
         let (settings, config) = (self.settings.clone(), self.config);
-        tokio::spawn(async move {
+        async move {
             let cluster_id = self.quorum.addressing().known_cluster_id().await;
             let core = Settings::from_config(cluster_id, &settings, config);
             let driver = Driver::new(core, self.image, self.position);
             Shell::new(driver, self.quorum, self.machine.clock, outlets)
                 .run(committed, inputs)
                 .await;
-        })
+        }
     }
+}
+
+/// Spawns a task and tells when it has ended, be it by a panic.
+fn watched(
+    name: &'static str,
+    ending: mpsc::UnboundedSender<&'static str>,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    struct Told(&'static str, mpsc::UnboundedSender<&'static str>);
+    impl Drop for Told {
+        fn drop(&mut self) {
+            // Nobody listens any more when the node stops in order.
+            let _ = self.1.send(self.0);
+        }
+    }
+    tokio::spawn(async move {
+        let _told = Told(name, ending);
+        task.await;
+    })
 }
 
 async fn serve(listener: TcpListener, desk: Arc<Desk>, mut stop: watch::Receiver<bool>) {

@@ -39,6 +39,7 @@ use bytes::Bytes;
 use host::{Disk, Entropy};
 use metadata::ids::Term;
 use openraft::async_runtime::WatchReceiver;
+use openraft::errors::{ClientWriteError, ForwardReason};
 use openraft::impls::ProgressResponder;
 use openraft::{Config, SnapshotPolicy};
 use tokio::sync::mpsc;
@@ -148,13 +149,13 @@ fn open_log(disk: &dyn Disk, layout: &Layout) -> Result<LogStore, Unusable> {
     LogStore::open(backend, disk, &layout.floor)
 }
 
-/// What came of a proposal: nothing when it was committed or may still be, for the apply stream tells.
+/// What came of a proposal. Anything but a refusal shows in the apply stream, or in the loss of the lead.
 pub type Outcome = Box<dyn Future<Output = Result<(), NotProposed>> + Send + Unpin>;
 
-/// A proposal was not taken, or was lost with the lead.
+/// A proposal never came into the log, and never will.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not proposed: {0}")]
-pub struct NotProposed(String);
+#[error("not proposed: {0:?}")]
+pub struct NotProposed(ForwardReason);
 
 /// One member of the controller quorum.
 pub struct Quorum {
@@ -206,7 +207,7 @@ impl Quorum {
     }
 
     /// Proposes one encoded batch on behalf of the leader of `term`. Proposals of one caller are appended in order.
-    /// The outcome tells only of failures: that a batch was committed shows in the apply stream.
+    /// The outcome tells only of refusals.
     pub async fn propose(&self, term: Term, batch: Bytes) -> Outcome {
         let (responder, complete) = ProgressResponder::complete_only();
         let written = self
@@ -216,11 +217,15 @@ impl Quorum {
             .responder(responder)
             .await;
         Box::new(Box::pin(async move {
-            written.map_err(|fatal| NotProposed(fatal.to_string()))?;
+            match written {
+                Ok(()) => {}
+                // The core has ended, and the process ends with it.
+                Err(_) => return Ok(()),
+            }
             match complete.await {
-                Ok(Ok(_)) => Ok(()),
-                Ok(Err(refused)) => Err(NotProposed(refused.to_string())),
-                Err(_) => Err(NotProposed("the consensus core has ended".into())),
+                Ok(Err(ClientWriteError::ForwardToLeader(forward))) => Err(NotProposed(forward.reason)),
+                // It was in the log, and went with the lead: the loss of the lead tells.
+                Ok(_) | Err(_) => Ok(()),
             }
         }))
     }
