@@ -89,7 +89,10 @@ fn select_mutant() -> Result<(), String> {
 
 #[cfg(feature = "mutants")]
 fn select(name: &str) -> Result<(), String> {
-    broker_core::mutants::select(name).map_err(|error| format!("MILLRACE_MUTANT={name}: {error}"))
+    let known = broker_core::mutants::select(name);
+    known
+        .then_some(())
+        .ok_or_else(|| format!("MILLRACE_MUTANT={name}: there is none of that name"))
 }
 
 #[cfg(not(feature = "mutants"))]

@@ -52,14 +52,14 @@ mod selected {
     }
 }
 
-/// Breaks one rule for the whole process from now on. The shell calls it once, before anything else. False when this
-/// build has none of that name.
+/// Breaks one rule for the whole process from now on, of this crate or of the metadata it replays. The shell calls it
+/// once, before anything else. False when this build has none of that name.
+#[cfg(feature = "mutants")]
 #[must_use]
 pub fn select(name: &str) -> bool {
     let place = Mutant::ALL.iter().position(|mutant| mutant.name() == name);
-    #[cfg(feature = "mutants")]
     selected::set(place);
-    cfg!(feature = "mutants") && place.is_some()
+    place.is_some() || metadata::mutants::select(name)
 }
 
 /// Keeps every rule again.
