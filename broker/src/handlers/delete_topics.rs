@@ -4,9 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use metadata::ids::TopicId;
 use metadata::image::Image;
-use metadata::uuid::Uuid as Id;
 use millrace_proto::v1;
 use wire::messages::delete_topics::{DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse};
 use wire::{ErrorCode, Uuid};
@@ -137,20 +135,7 @@ async fn forward(call: &Call, timeout_ms: i32, asked: &[Asked]) -> Vec<Deletable
         topics: asked.iter().map(reference).collect(),
         timeout_ms,
     };
-    // By id, a name is told only when the topic is known here.
-    let with_name = |one: &Asked| {
-        let topic = call.image.topics.get(&TopicId(Id::from_bytes(one.id.0)));
-        Asked {
-            name: one.name.clone().or_else(|| topic.map(|topic| topic.name.clone())),
-            id: one.id,
-        }
-    };
-    let all = |code: ErrorCode, why: &str| {
-        asked
-            .iter()
-            .map(|one| failed(&with_name(one), code, why))
-            .collect()
-    };
+    let all = |code: ErrorCode, why: &str| asked.iter().map(|one| failed(one, code, why)).collect();
     let reply = match call.node.forward(command, timeout_ms).await {
         Ok(reply) => reply,
         Err(error) => return all(errors::OUT_OF_TIME, &error.to_string()),

@@ -19,8 +19,11 @@ use super::{Call, Refusable, topics};
 
 const TOPIC: i8 = 2;
 const BROKER: i8 = 4;
-/// Resource types that Kafka has and this broker does not serve yet: loggers, client metrics, groups.
-const KNOWN_ELSEWHERE: [i8; 3] = [8, 16, 32];
+const LOGGER: i8 = 8;
+/// Resource types that Kafka has and this broker does not serve yet: client metrics and groups.
+const KNOWN_ELSEWHERE: [i8; 2] = [16, 32];
+/// Where a logger's level comes from, in the answer.
+const LOGGER_SOURCE: i8 = 6;
 
 struct Refused {
     code: ErrorCode,
@@ -31,7 +34,7 @@ struct Refused {
 pub fn answer(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
     // A type that does not exist spoils the whole request.
     let unknown = |resource: &DescribeConfigsResource| {
-        ![TOPIC, BROKER].contains(&resource.resource_type)
+        ![TOPIC, BROKER, LOGGER].contains(&resource.resource_type)
             && !KNOWN_ELSEWHERE.contains(&resource.resource_type)
     };
     if let Some(odd) = request.resources.iter().find(|resource| unknown(resource)) {
@@ -50,6 +53,7 @@ pub fn answer(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsR
         .resources
         .iter()
         .map(|resource| match described(call, resource) {
+            Ok(_) if resource.resource_type == LOGGER => loggers(resource),
             Ok(configs) => DescribeConfigsResult {
                 resource_type: resource.resource_type,
                 resource_name: resource.resource_name.clone(),
@@ -105,7 +109,31 @@ fn described(call: &Call, resource: &DescribeConfigsResource) -> Result<Vec<Effe
             ))),
             Err(_) => Err(invalid("a broker's name is its number")),
         },
+        LOGGER if name == call.node.id.to_string() => Ok(Vec::new()),
+        LOGGER => Err(invalid(&format!(
+            "this is broker {}; a broker's loggers are asked of itself",
+            call.node.id
+        ))),
         other => Err(invalid(&format!("resources of type {other} are not served yet"))),
+    }
+}
+
+/// The one level that this process logs at, under Kafka's name for it.
+fn loggers(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
+    let level = tracing::level_filters::LevelFilter::current();
+    let root = DescribeConfigsResourceResult {
+        name: "root".to_owned(),
+        value: Some(level.to_string().to_uppercase()),
+        config_source: LOGGER_SOURCE,
+        ..Default::default()
+    };
+    let keys = resource.configuration_keys.as_deref().unwrap_or_default();
+    let is_asked = keys.is_empty() || keys.contains(&root.name);
+    DescribeConfigsResult {
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name.clone(),
+        configs: if is_asked { vec![root] } else { Vec::new() },
+        ..Default::default()
     }
 }
 

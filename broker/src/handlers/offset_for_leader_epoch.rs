@@ -67,7 +67,9 @@ fn find(call: &Call, topic: &str, partition: &OffsetForLeaderPartition) -> Resul
     if !matches!(seen.view.serving, Serving::Leader { .. }) {
         return Err(ErrorCode::NOT_LEADER_OR_FOLLOWER);
     }
-    let end = epoch_end(&hosted, LeaderEpoch(partition.leader_epoch));
+    // −1 is no epoch, and has no end; what is below counts as older than all (L-51).
+    let asked = (partition.leader_epoch != -1).then_some(LeaderEpoch(partition.leader_epoch));
+    let end = asked.and_then(|epoch| epoch_end(&hosted, epoch));
     Ok(EpochEndOffset {
         partition: partition.partition,
         leader_epoch: end.map_or(-1, |end| end.epoch.0),

@@ -283,6 +283,8 @@ async fn finish(
     let responses: Vec<TopicProduceResponse> = sorted
         .topics
         .into_iter()
+        // A topic without partitions has no answer (F-42).
+        .filter(|(_, parts)| !parts.is_empty())
         .map(|(topic, parts)| TopicProduceResponse {
             name: topic.name,
             topic_id: topic.topic_id,
