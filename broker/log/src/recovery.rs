@@ -471,7 +471,8 @@ impl Recovery<'_> {
     }
 
     fn settle_epochs(&mut self, log_start: Offset) -> Result<(), LogFault> {
-        let ended = self.epochs.truncate_from_end(self.log_end.next());
+        // An epoch in which nothing was written goes, as in Kafka: whoever leads next decides anew (L-20).
+        let ended = self.epochs.truncate_from_end(self.log_end);
         let begun = self.epochs.truncate_from_start(log_start);
         let rebuilt = self.rebuild_epochs && !self.epochs.entries().is_empty();
         if rebuilt || ended == EpochChange::Changed || begun == EpochChange::Changed {
