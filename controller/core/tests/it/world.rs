@@ -95,6 +95,11 @@ impl World {
 
     /// A node that follows, with a state to start from.
     pub fn follower(settings: Settings, image: Image) -> Self {
+        // With planted faults compiled in, the laws can show that they catch one.
+        #[cfg(feature = "mutants")]
+        if let Ok(name) = std::env::var("MILLRACE_MUTANT") {
+            assert!(metadata::mutants::select(&name), "there is no mutant {name}");
+        }
         Self {
             driver: Driver::new(settings, image, LogPosition(0)),
             processes: BTreeMap::new(),
