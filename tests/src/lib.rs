@@ -12,10 +12,11 @@ pub mod conformance;
 pub mod dump;
 pub mod kafka;
 pub mod load;
-pub mod oracle;
 pub mod process;
 pub mod quorum;
 pub mod raw;
 pub mod show;
 pub mod siege;
 pub mod wait;
+
+pub use sim::oracle;

@@ -1,2 +1,151 @@
-//! Entry point.
-fn main() {}
+//! `cargo sim`: runs seeds, tells the shortest story of a failure and the command that replays it.
+#![allow(clippy::print_stdout, reason = "it talks to a terminal")]
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use sim::marks::{Mark, Marks};
+use sim::plan::{FaultKind, Limits, Topology};
+use sim::run::{Outcome, command, run, shrink};
+
+/// Runs whole clusters from seeds, with faults, and judges them.
+#[derive(Parser)]
+struct Arguments {
+    /// The first seed; without one, a new one is drawn.
+    seed: Option<u64>,
+    /// How many seeds to run, one after the other.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// Run seeds for so many minutes.
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// Only these kinds of faults, by name.
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<String>,
+    /// Controllers and brokers, as in `3+5`.
+    #[arg(long)]
+    topology: Option<String>,
+    /// Only the faults at these places of the plan; empty is none.
+    #[arg(long, value_delimiter = ',')]
+    faults: Option<Vec<String>>,
+    /// The safety phase lasts no longer than this.
+    #[arg(long)]
+    safety_ms: Option<u64>,
+    /// Break this rule on purpose, in a build with the feature `mutants`.
+    #[arg(long)]
+    mutant: Option<String>,
+    /// Tell the story also of a run in which nothing is wrong.
+    #[arg(long)]
+    story: bool,
+}
+
+fn limits(arguments: &Arguments) -> Result<Limits, String> {
+    let mut limits = Limits::default();
+    if !arguments.only.is_empty() {
+        let kinds = arguments.only.iter().map(|name| {
+            let names: Vec<&str> = FaultKind::ALL.iter().map(|kind| kind.name()).collect();
+            FaultKind::named(name).ok_or_else(|| format!("no fault {name}; there are {}", names.join(", ")))
+        });
+        limits.only = Some(kinds.collect::<Result<_, _>>()?);
+    }
+    if let Some(text) = &arguments.topology {
+        let wrong = || format!("{text} is no topology: 3+5 is 3 controllers and 5 brokers");
+        let (controllers, brokers) = text.split_once('+').ok_or_else(wrong)?;
+        let controllers: usize = controllers.parse().map_err(|_| wrong())?;
+        let brokers: usize = brokers.parse().map_err(|_| wrong())?;
+        if !(1..=5).contains(&controllers) || !(1..=7).contains(&brokers) {
+            return Err("1 to 5 controllers and 1 to 7 brokers".to_owned());
+        }
+        limits.topology = Some(Topology { controllers, brokers });
+    }
+    if let Some(places) = &arguments.faults {
+        let places = places.iter().filter(|place| !place.is_empty()).map(|place| place.parse());
+        limits.faults = Some(places.collect::<Result<_, _>>().map_err(|_| "faults are numbers".to_owned())?);
+    }
+    limits.safety_max = arguments.safety_ms.map(Duration::from_millis);
+    Ok(limits)
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let limits = match limits(&arguments) {
+        Ok(limits) => limits,
+        Err(why) => {
+            println!("{why}");
+            return ExitCode::from(2);
+        }
+    };
+    if let Some(mutant) = &arguments.mutant
+        && !sim::mutants::select(mutant)
+    {
+        println!("no mutant {mutant} in this build: it needs --features mutants");
+        return ExitCode::from(2);
+    }
+    // What a process says when it panics is told with its story.
+    std::panic::set_hook(Box::new(|_| {}));
+    let first = arguments.seed.unwrap_or_else(drawn);
+    let count = arguments.seeds.or((arguments.minutes.is_none()).then_some(1)).unwrap_or(u64::MAX);
+    let until = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
+    let begun = Instant::now();
+    let (mut all, mut marks) = (Vec::new(), Marks::default());
+    for seed in (first..).take(usize::try_from(count).unwrap_or(usize::MAX)) {
+        if until.is_some_and(|until| until <= Instant::now()) {
+            break;
+        }
+        let outcome = run(seed, &limits);
+        marks.add(&outcome.marks);
+        if outcome.violation.is_some() {
+            tell_failure(seed, &limits, &outcome);
+            return ExitCode::FAILURE;
+        }
+        if count == 1 {
+            println!("{}", outcome.plan);
+            if arguments.story {
+                outcome.story.iter().for_each(|line| println!("{line}"));
+            }
+        }
+        all.push(outcome);
+    }
+    summarise(&all, &marks, begun.elapsed());
+    ExitCode::SUCCESS
+}
+
+/// A seed that nobody chose.
+fn drawn() -> u64 {
+    use host::Entropy;
+    host::OsEntropy.below(1 << 32)
+}
+
+fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome) {
+    println!("{}", outcome.plan);
+    if let Some(violation) = &outcome.violation {
+        println!("  BROKEN at {:.3}s: {}\n  {}", violation.at.as_secs_f64(), violation.what, violation.how);
+    }
+    println!("  looking for less that still fails …");
+    let (least, shortest) = shrink(seed, limits, outcome);
+    println!("{}", shortest.plan);
+    shortest.story.iter().for_each(|line| println!("{line}"));
+    println!("replay: {}", command(seed, &least));
+}
+
+fn summarise(all: &[Outcome], marks: &Marks, took: Duration) {
+    let quantiles = |of: &dyn Fn(&Outcome) -> u64| {
+        let mut values: Vec<u64> = all.iter().map(of).collect();
+        values.sort_unstable();
+        let at = |share: usize| values.get(values.len() * share / 100).copied().unwrap_or(0);
+        format!("{} median, {} at 25 %", at(50), at(25))
+    };
+    let events: u64 = all.iter().map(|outcome| outcome.tally.events).sum();
+    let per_second = u128::from(events) * 1000 / took.as_millis().max(1);
+    println!("{} seeds, {events} events in {:.1}s, {per_second}/s", all.len(), took.as_secs_f64());
+    println!("events: {}", quantiles(&|outcome| outcome.tally.events));
+    println!("faults: {}", quantiles(&|outcome| outcome.tally.faults));
+    println!("acknowledged records: {}", quantiles(&|outcome| outcome.tally.acknowledged as u64));
+    for mark in Mark::ALL {
+        println!("  {:<24} {}", mark.name(), marks.count(*mark));
+    }
+    if let [one] = all {
+        println!("hash {:016x}", one.tally.hash);
+    }
+}

@@ -1,0 +1,156 @@
+//! What fetchers want done to the logs of followed partitions.
+
+use broker_core::fetcher::{self, AppendFailure, Effect};
+use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
+use bytes::Bytes;
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
+use partition_log::{AppendError, LogFault, SyncNeed};
+
+use super::hosted::{to_core, to_log};
+use super::{Broker, Later};
+use crate::marks::Mark;
+use crate::node::{At, Output};
+
+/// Something to be done to a followed partition's log.
+pub(super) struct Work {
+    /// Whose fetcher wants it.
+    pub leader: BrokerId,
+    pub partition: PartitionId,
+    /// The leadership under which it was decided.
+    pub leader_epoch: LeaderEpoch,
+    pub what: WorkKind,
+}
+
+pub(super) enum WorkKind {
+    Append { at: LogEnd, batches: Bytes, watermark: HighWatermark, log_start: LogStart },
+    Truncate(LogEnd),
+    Restart(LogStart),
+}
+
+impl Broker {
+    /// Follows a leader from now on, and nobody else.
+    pub(super) fn start_fetching(
+        &mut self,
+        at: At,
+        partition: PartitionId,
+        leader: BrokerId,
+        leader_epoch: LeaderEpoch,
+    ) {
+        self.stop_fetching(partition);
+        let Some(hosted) = self.hosted.get(&partition) else { return };
+        let (local, watermark) = (hosted.local(), hosted.watermark());
+        let backoff_max = std::time::Duration::from_millis(1000);
+        let fetcher =
+            self.fetchers.entry(leader).or_insert_with(|| fetcher::Fetcher::of(leader, backoff_max));
+        let effects = fetcher.follow(partition, leader_epoch, local, watermark);
+        self.order_work(at, leader, effects, Bytes::new());
+    }
+
+    pub(super) fn stop_fetching(&mut self, partition: PartitionId) {
+        self.fetchers.values_mut().for_each(|fetcher| fetcher.unfollow(partition));
+    }
+
+    /// Puts down what a fetcher wants done to logs; `batches` go with an append. Questions are asked by the caller.
+    pub(super) fn order_work(&mut self, at: At, leader: BrokerId, effects: Vec<Effect>, batches: Bytes) {
+        for effect in effects {
+            let (partition, leader_epoch, what) = match effect {
+                Effect::Append { partition, leader_epoch, at, watermark, log_start } => {
+                    let batches = batches.clone();
+                    (partition, leader_epoch, WorkKind::Append { at, batches, watermark, log_start })
+                }
+                Effect::TruncateTo { partition, leader_epoch, to } => {
+                    (partition, leader_epoch, WorkKind::Truncate(to))
+                }
+                Effect::RestartAt { partition, leader_epoch, start } => {
+                    (partition, leader_epoch, WorkKind::Restart(start))
+                }
+                Effect::AskLeaderEnd { .. } | Effect::AskLeaderStart { .. } => continue,
+            };
+            let due = self.write_at(at);
+            self.later.put(due, Later::Follow(Work { leader, partition, leader_epoch, what }));
+        }
+    }
+
+    pub(super) fn carry_work(&mut self, at: At, work: Work, out: &mut Vec<Output>) {
+        let Work { leader, partition, leader_epoch, what } = work;
+        let now = self.now(at);
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        // The role may have changed since the fetcher decided; its track is then gone as well.
+        if hosted.replica.follows(leader_epoch).is_err() {
+            return;
+        }
+        let done = match what {
+            WorkKind::Append { at: end, batches, watermark, log_start } => {
+                if to_core(hosted.log.log_end()) != end.0 {
+                    return self.alarm(format!("an append at {end} of another log"), out);
+                }
+                self.append_fetched(at, partition, leader_epoch, &batches, (watermark, log_start), out)
+            }
+            WorkKind::Truncate(to) => {
+                if to_core(hosted.log.log_end()) > to.0 {
+                    out.push(Output::Mark(Mark::RecordsTruncated));
+                }
+                out.push(Output::Mark(Mark::FollowerTruncated));
+                let done = hosted.log.truncate_to(to_log(to.0));
+                if done.is_ok() {
+                    let end = to_core(hosted.log.log_end());
+                    hosted.replica.truncated(LogEnd(end));
+                    self.cut_off(partition, out);
+                }
+                done.map_err(AppendError::Fault)
+            }
+            WorkKind::Restart(start) => {
+                let done = hosted.log.restart_at(to_log(start.0));
+                if done.is_ok() {
+                    hosted.replica.wiped(start);
+                    self.cut_off(partition, out);
+                }
+                done.map_err(AppendError::Fault)
+            }
+        };
+        let Some(local) = self.hosted.get(&partition).map(super::hosted::Hosted::local) else { return };
+        let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
+        match done {
+            Ok(()) => {
+                fetcher.appended(partition, local);
+                fetcher.truncated(partition, local);
+            }
+            Err(AppendError::Refused(_)) => fetcher.append_failed(partition, AppendFailure::Corrupt, now),
+            Err(AppendError::Fault(fault)) => {
+                // A full disk is tried again; any other fault ends the process.
+                if matches!(fault, LogFault::DiskFull { .. }) {
+                    fetcher.append_failed(partition, AppendFailure::Corrupt, now);
+                }
+                self.disk_failed(&fault, out);
+            }
+        }
+    }
+
+    fn append_fetched(
+        &mut self,
+        at: At,
+        partition: PartitionId,
+        leader_epoch: LeaderEpoch,
+        batches: &Bytes,
+        said: (HighWatermark, LogStart),
+        out: &mut Vec<Output>,
+    ) -> Result<(), AppendError> {
+        let now = self.now(at);
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return Ok(()) };
+        if !batches.is_empty() {
+            let epoch = partition_log::LeaderEpoch(leader_epoch.0);
+            let appended = hosted.log.append_as_follower(batches, epoch, Self::wall(at))?;
+            let effects = hosted.replica.appended(LogEnd(to_core(appended.log_end)), now);
+            match appended.sync {
+                SyncNeed::None => {}
+                SyncNeed::Background => self.sync_soon(at, partition, out),
+                SyncNeed::BeforeAnswer => self.sync_now(partition, out),
+            }
+            self.carry_out(at, partition, effects, out);
+        }
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return Ok(()) };
+        let effects = hosted.replica.leader_said(said.0, said.1);
+        self.carry_out(at, partition, effects, out);
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! One partition: its log and its replica. Carries out what [`broker_core::replica`] wants.
+
+use broker_core::fetch::Wake;
+use broker_core::fetcher::LocalLog;
+use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
+use broker_core::replica::{Assignment, Effect, Replica, Role};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
+use metadata::image::Image;
+use partition_log::{FirstBatch, Log, LogFault, SyncJob, TopicPartition};
+use wire::batch::Batches;
+
+use super::{Broker, Later};
+use crate::fact::{Fact, StoredBatch};
+use crate::marks::Mark;
+use crate::node::{At, Output};
+
+/// One partition on this broker.
+pub(super) struct Hosted {
+    pub name: TopicPartition,
+    pub replica: Replica,
+    pub log: Log,
+    /// The last leadership that ended here.
+    pub deposed: Option<LeaderEpoch>,
+    /// Judges were told of everything below.
+    told_below: Offset,
+    in_sync_seen: usize,
+}
+
+pub(super) fn to_log(offset: Offset) -> partition_log::Offset {
+    partition_log::Offset(offset.0)
+}
+
+pub(super) fn to_core(offset: partition_log::Offset) -> Offset {
+    Offset(offset.0)
+}
+
+impl Hosted {
+    /// The log as fetchers know it.
+    pub fn local(&self) -> LocalLog {
+        let bounds = self.log.bounds();
+        LocalLog {
+            start: LogStart(to_core(bounds.log_start)),
+            end: LogEnd(to_core(bounds.log_end)),
+            last_epoch: self.log.latest_epoch().map(|epoch| LeaderEpoch(epoch.0)),
+        }
+    }
+
+    pub fn watermark(&self) -> HighWatermark {
+        match self.replica.role() {
+            Role::Offline(_) => HighWatermark(to_core(self.log.bounds().high_watermark)),
+            Role::Leading(leading) => leading.log().watermark,
+            Role::Following(following) => following.log().watermark,
+        }
+    }
+
+    fn publish(&mut self, to: HighWatermark) {
+        let watermark = to_log(to.0);
+        let last_stable = self.log.last_stable_below(watermark);
+        self.log.publish(watermark, last_stable);
+    }
+
+    /// Batches below the watermark that judges do not know yet.
+    fn news_below(&mut self, watermark: Offset) -> Vec<StoredBatch> {
+        let (view, mut found) = (self.log.view(), Vec::new());
+        loop {
+            let from = self.told_below.max(to_core(self.log.log_start()));
+            let read = view.read(to_log(from), to_log(watermark), u32::MAX, FirstBatch::Whole);
+            let Ok(Some(slice)) = read else { return found };
+            let Ok(bytes) = slice.read() else { return found };
+            let before = found.len();
+            for batch in Batches::new(bytes.into()).map_while(Result::ok) {
+                let header = batch.header;
+                if watermark.0 <= header.last_offset() {
+                    return found;
+                }
+                found.push(StoredBatch {
+                    base: Offset(header.base_offset),
+                    last: Offset(header.last_offset()),
+                    leader_epoch: LeaderEpoch(header.partition_leader_epoch),
+                    crc: header.crc,
+                });
+                self.told_below = Offset(header.last_offset() + 1);
+            }
+            if found.len() == before {
+                return found;
+            }
+        }
+    }
+}
+
+impl Broker {
+    /// The image says this of a partition.
+    pub(super) fn assigned(&mut self, at: At, assignment: Assignment, image: &Image, out: &mut Vec<Output>) {
+        let (partition, now) = (assignment.partition, self.now(at));
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return self.open(at, assignment, image, out);
+        };
+        if let Role::Leading(_) = hosted.replica.role()
+            && !assignment.is_led_by_me()
+        {
+            hosted.deposed = Some(hosted.replica.assignment().state.leader_epoch);
+        }
+        let effects = hosted.replica.assigned(assignment, now);
+        if !matches!(hosted.replica.role(), Role::Leading(_)) {
+            self.proposals.withdraw(partition);
+        }
+        self.carry_out(at, partition, effects, out);
+    }
+
+    fn open(&mut self, at: At, assignment: Assignment, image: &Image, out: &mut Vec<Output>) {
+        let (partition, now) = (assignment.partition, self.now(at));
+        let Some(topic) = image.topics.get(&partition.topic) else { return };
+        let name = TopicPartition { topic: topic.name.clone(), partition: partition.index.0 };
+        let log = match self.open_log(at, &name, partition, out) {
+            Ok(log) => log,
+            // What cannot be opened for want of space is tried again by a new process.
+            Err(fault) => return self.fail(format!("{name} cannot be opened: {fault}"), out),
+        };
+        let bounds = log.bounds();
+        let facts = LogFacts::recovered(
+            LogStart(to_core(bounds.log_start)),
+            LogEnd(to_core(bounds.log_end)),
+            HighWatermark(to_core(bounds.high_watermark)),
+        );
+        let in_sync_seen = assignment.state.in_sync.len();
+        let (replica, effects) = Replica::opened(assignment, facts, self.config.lag_max, now);
+        let mut hosted = Hosted { name, replica, log, deposed: None, told_below: Offset(0), in_sync_seen };
+        hosted.publish(facts.watermark);
+        let batches = hosted.news_below(facts.watermark.0);
+        self.hosted.insert(partition, hosted);
+        out.push(Output::Fact(Fact::Below { by: self.incarnation, partition, batches }));
+        self.carry_out(at, partition, effects, out);
+    }
+
+    fn open_log(
+        &mut self,
+        at: At,
+        name: &TopicPartition,
+        partition: PartitionId,
+        out: &mut Vec<Output>,
+    ) -> Result<Log, LogFault> {
+        let topic = partition_log::TopicId(partition.topic.0.to_bytes());
+        let (path, wall) = (self.dir.partition_path(name), Self::wall(at));
+        if self.dir.partitions()?.iter().any(|held| held.partition == *name) {
+            let opening = self.dir.opening(name);
+            let (log, report) = Log::open(&self.host, &path, self.config.log.clone(), opening, wall)?;
+            if report.tail_cut.is_some() {
+                out.push(Output::Mark(Mark::TailLost));
+            }
+            if log.topic() == Some(topic) {
+                return Ok(log);
+            }
+            drop(log);
+            self.dir.set_aside_as_stray(name)?;
+        }
+        Log::create(&self.host, &path, self.config.log.clone(), topic, wall)
+    }
+
+    /// The replica leaves this broker.
+    pub(super) fn delete(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
+        self.proposals.withdraw(partition);
+        let Some(hosted) = self.hosted.remove(&partition) else { return };
+        let effects = hosted.replica.removed();
+        drop(hosted.log);
+        self.carry_out(at, partition, effects, out);
+        let gone = self.dir.delete_partition(&hosted.name).and_then(|path| self.dir.remove(&path));
+        if let Err(fault) = gone {
+            self.disk_failed(&fault, out);
+        }
+    }
+
+    /// Carries out what a replica wants, in order.
+    pub(super) fn carry_out(
+        &mut self,
+        at: At,
+        partition: PartitionId,
+        effects: Vec<Effect>,
+        out: &mut Vec<Output>,
+    ) {
+        for effect in effects {
+            match effect {
+                Effect::EpochStarted { leader_epoch, at: end } => {
+                    self.epoch_started(partition, leader_epoch, end, out);
+                }
+                Effect::StartFetching { leader, leader_epoch, .. } => {
+                    self.start_fetching(at, partition, leader, leader_epoch);
+                }
+                Effect::StopFetching => self.stop_fetching(partition),
+                Effect::WatermarkMoved { to } => {
+                    self.watermark_moved(partition, to, out);
+                    self.wake(at, partition, Wake::WatermarkMoved, out);
+                }
+                Effect::LogStartMoved { to } => {
+                    if let Some(hosted) = self.hosted.get_mut(&partition) {
+                        // The replica raises it at most to the watermark; then only the disk can object.
+                        let _ = hosted.log.raise_log_start(to_log(to.0));
+                    }
+                }
+                Effect::ProposeIsr(proposal) => self.proposals.submit(proposal),
+                Effect::InSyncChanged { in_sync } => self.in_sync_changed(partition, &in_sync, out),
+                Effect::Completed { waiter, outcome } => self.completed(at, waiter, outcome, out),
+                Effect::RoleChanged => self.wake(at, partition, Wake::RoleChanged, out),
+            }
+        }
+    }
+
+    fn epoch_started(
+        &mut self,
+        partition: PartitionId,
+        epoch: LeaderEpoch,
+        end: LogEnd,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        if let Err(fault) = hosted.log.begin_epoch(partition_log::LeaderEpoch(epoch.0)) {
+            return self.fail(format!("the epoch cannot be written: {fault}"), out);
+        }
+        let by = self.incarnation;
+        out.push(Output::Fact(Fact::LeadershipBegan { by, partition, epoch, log_end: end.0 }));
+    }
+
+    fn watermark_moved(&mut self, partition: PartitionId, to: HighWatermark, out: &mut Vec<Output>) {
+        let by = self.incarnation;
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        hosted.publish(to);
+        let batches = hosted.news_below(to.0);
+        let in_sync = match hosted.replica.role() {
+            Role::Leading(leading) => {
+                let min = hosted.replica.assignment().min_in_sync.0;
+                Some((leading.in_sync().members().len(), min))
+            }
+            Role::Following(_) | Role::Offline(_) => None,
+        };
+        out.push(Output::Fact(Fact::WatermarkMoved { by, partition, to: to.0, in_sync }));
+        out.push(Output::Fact(Fact::Below { by, partition, batches }));
+    }
+
+    fn in_sync_changed(&mut self, partition: PartitionId, members: &[BrokerId], out: &mut Vec<Output>) {
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let before = std::mem::replace(&mut hosted.in_sync_seen, members.len());
+        match before.cmp(&members.len()) {
+            std::cmp::Ordering::Less => out.push(Output::Mark(Mark::IsrExpanded)),
+            std::cmp::Ordering::Greater => out.push(Output::Mark(Mark::IsrShrank)),
+            std::cmp::Ordering::Equal => {}
+        }
+    }
+
+    /// A follower's log was cut.
+    pub(super) fn cut_off(&mut self, partition: PartitionId, out: &mut Vec<Output>) {
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let watermark = hosted.watermark();
+        hosted.publish(watermark);
+        hosted.told_below = hosted.told_below.min(watermark.0);
+        let to = to_core(hosted.log.log_end());
+        out.push(Output::Fact(Fact::Truncated { by: self.incarnation, partition, to }));
+    }
+
+    pub(super) fn sync_soon(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
+        out.push(Output::Mark(Mark::SegmentRolled));
+        let due = self.write_at(at);
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        match hosted.log.sync_job() {
+            Ok(Some(job)) => self.later.put(due, Later::Sync(partition, job)),
+            Ok(None) => {}
+            Err(fault) => self.disk_failed(&fault, out),
+        }
+    }
+
+    /// Syncs at once: something waits for it.
+    pub(super) fn sync_now(&mut self, partition: PartitionId, out: &mut Vec<Output>) {
+        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        match hosted.log.sync_job() {
+            Ok(Some(job)) => self.sync(partition, job, out),
+            Ok(None) => {}
+            Err(fault) => self.disk_failed(&fault, out),
+        }
+    }
+
+    pub(super) fn sync(&mut self, partition: PartitionId, job: SyncJob, out: &mut Vec<Output>) {
+        match job.run() {
+            Ok(synced) => {
+                if let Some(hosted) = self.hosted.get_mut(&partition) {
+                    hosted.log.synced(synced);
+                }
+            }
+            Err(fault) => self.fail(format!("a sync failed: {fault}"), out),
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! What happened, as the judges are told. Facts only; nothing here judges.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use broker_core::offsets::Offset;
+use metadata::ids::{BrokerId, ControllerId, LeaderEpoch, MetadataOffset, PartitionId, Term};
+use metadata::image::Image;
+
+use crate::digest::Digest;
+
+/// A process of a broker: which, and how often it was started.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Incarnation {
+    /// Which broker.
+    pub broker: BrokerId,
+    /// Its how many-th process.
+    pub boot: u32,
+}
+
+impl std::fmt::Debug for Incarnation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "broker {} (process {})", self.broker, self.boot)
+    }
+}
+
+/// A batch in a log, as far as equality goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredBatch {
+    /// Offset of its first record.
+    pub base: Offset,
+    /// Offset of its last record.
+    pub last: Offset,
+    /// The epoch that it was written in.
+    pub leader_epoch: LeaderEpoch,
+    /// Its checksum.
+    pub crc: u32,
+}
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Fact {
+    /// A controller's committed image moved.
+    Committed {
+        /// Whose.
+        controller: ControllerId,
+        /// The image.
+        image: Arc<Image>,
+    },
+    /// A controller became active.
+    Activated {
+        /// Which.
+        controller: ControllerId,
+        /// In which term.
+        term: Term,
+    },
+    /// A broker published an image to its lanes.
+    Published {
+        /// Which process.
+        by: Incarnation,
+        /// The image.
+        image: Arc<Image>,
+    },
+    /// A broker told that it has applied everything below.
+    Applied {
+        /// Which process.
+        by: Incarnation,
+        /// The offset.
+        below: MetadataOffset,
+        /// What each lane has carried out.
+        lanes: Vec<MetadataOffset>,
+    },
+    /// A broker began to lead.
+    LeadershipBegan {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// In which epoch.
+        epoch: LeaderEpoch,
+        /// The end of its log.
+        log_end: Offset,
+    },
+    /// A leader appended for a client.
+    Appended {
+        /// Which process.
+        by: Incarnation,
+        /// Where.
+        partition: PartitionId,
+        /// Under which epoch.
+        epoch: LeaderEpoch,
+        /// Behind the last record.
+        end: Offset,
+    },
+    /// A replica's watermark moved.
+    WatermarkMoved {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// To where.
+        to: Offset,
+        /// Confirmed members of the in-sync set and the effective minimum, at a leader.
+        in_sync: Option<(usize, usize)>,
+    },
+    /// Batches that lie below a replica's watermark.
+    Below {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// Behind those told before.
+        batches: Vec<StoredBatch>,
+    },
+    /// A follower cut its log.
+    Truncated {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// To where.
+        to: Offset,
+    },
+    /// An acknowledged batch.
+    Acknowledged {
+        /// Where.
+        partition: PartitionId,
+        /// Behind its last record.
+        end: Offset,
+    },
+    /// A client was answered out of the order of its requests.
+    AnsweredOutOfOrder {
+        /// By whom.
+        by: Incarnation,
+        /// The answer that came.
+        number: u64,
+        /// The one that came before it.
+        before: u64,
+    },
+    /// Something that a process calls for help about.
+    Alarm {
+        /// Who.
+        by: String,
+        /// What.
+        what: String,
+    },
+    /// Everything has healed and had its time.
+    Converged {
+        /// The brokers that run and are unfenced.
+        live: BTreeSet<BrokerId>,
+        /// The newest image.
+        image: Arc<Image>,
+        /// The image that the log replays to.
+        replayed: Arc<Image>,
+    },
+}
+
+impl Fact {
+    /// Takes the fact into a digest.
+    pub fn note(&self, digest: &mut Digest) {
+        let number = |digest: &mut Digest, number: i64| digest.note(&number.to_le_bytes());
+        match self {
+            Self::Committed { controller, image } => {
+                number(digest, i64::from(controller.0));
+                number(digest, image.next_offset.0);
+            }
+            Self::Published { by, image } => {
+                number(digest, i64::from(by.broker.0));
+                number(digest, image.next_offset.0);
+            }
+            Self::Below { batches, .. } => {
+                batches.iter().for_each(|batch| number(digest, i64::from(batch.crc)));
+            }
+            Self::Converged { image, .. } => number(digest, image.next_offset.0),
+            small => digest.note(format!("{small:?}").as_bytes()),
+        }
+    }
+
+    /// In a few words, if it belongs into a story.
+    #[must_use]
+    pub fn told(&self) -> Option<String> {
+        Some(match self {
+            Self::Activated { controller, term } => format!("controller {controller} is active in term {term}"),
+            Self::LeadershipBegan { by, partition, epoch, log_end } => {
+                format!("{by:?} leads {} in epoch {epoch} from {log_end}", partition.index)
+            }
+            Self::Truncated { by, partition, to } => {
+                format!("{by:?} cut partition {} back to {to}", partition.index)
+            }
+            Self::Alarm { by, what } => format!("{by} calls for help: {what}"),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,90 @@
+//! How the nodes of a plan are configured.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use broker_core::lifecycle::Timing;
+use controller_core::command::{CreateTopics, NewTopic};
+use controller_core::settings::Settings;
+use metadata::config::{NodeConfig, NodeId, Role, TopicDefaults};
+use metadata::ids::{BrokerId, ControllerId};
+use partition_log::LogConfig;
+
+use crate::broker::{CLUSTER, Config};
+use crate::plan::Plan;
+use crate::quorum::{ELECTION_MAX, ELECTION_MIN};
+
+/// `metadata.max.idle.interval.ms`.
+const IDLE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// The id of a controller by its place.
+#[must_use]
+pub fn controller_number(place: usize) -> i32 {
+    i32::try_from(place).expect("few") + 1
+}
+
+/// The id of a broker by its place.
+#[must_use]
+pub fn broker_number(place: usize) -> i32 {
+    i32::try_from(place).expect("few") + 101
+}
+
+/// The settings of every controller.
+#[must_use]
+pub fn controller_settings(plan: &Plan) -> Settings {
+    Settings {
+        cluster_id: CLUSTER.to_owned(),
+        session_timeout: plan.session_timeout,
+        disconnect_grace: Duration::from_millis(1000),
+        idle_interval: Some(IDLE_INTERVAL),
+        quorum_lease: ELECTION_MIN,
+        demotion_after: ELECTION_MAX,
+        topics: TopicDefaults { partitions: 1, replication_factor: 1, auto_create: false, deletable: true },
+        node: Arc::new(NodeConfig::bare(Role::Controller, NodeId(1))),
+    }
+}
+
+/// The configuration of a broker.
+#[must_use]
+pub fn broker_config(plan: &Plan, id: i32) -> Config {
+    let controllers = (0..plan.topology.controllers).map(|place| ControllerId(controller_number(place)));
+    Config {
+        me: BrokerId(id),
+        controllers: controllers.collect(),
+        lag_max: plan.lag_max,
+        timing: Timing {
+            heartbeat_interval: plan.heartbeat_interval,
+            registration_timeout: Duration::from_secs(60),
+            directory_failure_timeout: Duration::from_secs(30),
+        },
+        idle_interval: IDLE_INTERVAL,
+        log: LogConfig {
+            segment_bytes: plan.segment_bytes,
+            index_interval_bytes: 256,
+            flush_messages: if plan.flush_every_batch { 1 } else { u64::MAX },
+            retention_ms: None,
+            timestamp_after_max_ms: u64::MAX >> 1,
+            ..LogConfig::default()
+        },
+        checkpoint_interval: plan.checkpoint_interval,
+        write_max: Duration::from_micros(500),
+    }
+}
+
+/// The request for a topic of a plan.
+#[must_use]
+pub fn topic(plan: &Plan, place: usize, entropy: u128) -> CreateTopics {
+    let number = |count: usize| Some(i32::try_from(count).expect("few"));
+    CreateTopics {
+        topics: vec![NewTopic {
+            name: format!("topic-{place}"),
+            partitions: number(plan.topics[place]),
+            replication_factor: number(plan.replication),
+            configs: vec![("min.insync.replicas".to_owned(), Some(plan.min_in_sync.to_string()))],
+            ..NewTopic::default()
+        }],
+        validate_only: false,
+        timeout_ms: 5000,
+        entropy,
+    }
+}
