@@ -198,9 +198,6 @@ impl Driver {
         self.liveness = Liveness::fresh(&self.committed, now.at);
         self.last_proposal = now.at;
         effects.push(Effect::Activated { term });
-        if self.committed.is_empty() {
-            self.propose_bootstrap(now, effects);
-        }
     }
 
     /// Once every proposal has its outcome, the committed state is the only one, and decisions go on from there.

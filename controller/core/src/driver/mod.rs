@@ -15,6 +15,8 @@ mod commit;
 pub mod event;
 mod leadership;
 mod propose;
+#[cfg(test)]
+mod stories;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -211,6 +213,10 @@ impl Driver {
         }
         self.settle(now.at);
         self.activate(now, effects);
+        // Nothing can be decided before the first records, and they may be refused like any others.
+        if self.can_decide(now) && self.decided.is_empty() {
+            self.propose_bootstrap(now, effects);
+        }
         while self.can_decide(now) {
             let Some(asked) = self.held.pop_front() else {
                 break;

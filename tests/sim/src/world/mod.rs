@@ -332,8 +332,11 @@ impl World {
     }
 
     fn quorum_round(&mut self) {
-        let network = &self.network;
-        let reach = |from, to| network.reaches(NodeId::Controller(from), NodeId::Controller(to));
+        let (network, controllers, now) = (&self.network, &self.controllers, self.now);
+        let runs = |id: &i32| controllers.get(id).is_some_and(|slot| slot.paused_until <= now);
+        let reach = |from, to| {
+            runs(&from) && runs(&to) && network.reaches(NodeId::Controller(from), NodeId::Controller(to))
+        };
         let told = self.quorum.round(self.now, &reach, &mut self.marks);
         self.tell_controllers(told);
         self.agenda.put(self.quorum.next_round(), Happening::QuorumRound);
