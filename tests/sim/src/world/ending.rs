@@ -38,13 +38,11 @@ impl World {
         self.disks.values().for_each(|disk| disk.set_capacity(None));
         let mut down = Vec::new();
         for (id, slot) in &mut self.controllers {
-            slot.paused_until = slot.paused_until.min(self.now);
             if slot.process.is_none() {
                 down.push(NodeId::Controller(*id));
             }
         }
         for (id, slot) in &mut self.brokers {
-            slot.paused_until = slot.paused_until.min(self.now);
             match &mut slot.process {
                 None => down.push(NodeId::Broker(*id)),
                 Some(process) => process.disk_penalty = Duration::ZERO,
