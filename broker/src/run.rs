@@ -207,8 +207,8 @@ impl Running {
         let lanes = start_lanes(&node, proposals, fetching, doomed)?;
         let (told, from_node) = unbounded_channel();
         let (life, lives) = watch::channel(Life::Starting);
-        start_session(&node, from_node, life);
-        start_following(&node, &lanes, &told);
+        let incarnation = start_session(&node, from_node, life);
+        start_following(&node, &lanes, incarnation, &told);
         start_housekeeping(&node, &lanes, removals);
         watch_directories(&node, &told);
         essential::spawn(
@@ -356,7 +356,11 @@ fn start_lanes(
     lane::start(cores.min(LANES_MAX), &shared)
 }
 
-fn start_session(node: &Arc<Node>, told: UnboundedReceiver<Told>, life: watch::Sender<Life>) {
+fn start_session(
+    node: &Arc<Node>,
+    told: UnboundedReceiver<Told>,
+    life: watch::Sender<Life>,
+) -> IncarnationId {
     let timing = Timing {
         heartbeat_interval: node.settings.heartbeat_interval,
         registration_timeout: node.settings.registration_timeout,
@@ -369,9 +373,15 @@ fn start_session(node: &Arc<Node>, told: UnboundedReceiver<Told>, life: watch::S
     let session = Session::new(Arc::clone(node), lifecycle, incarnation, life);
     session.listen(told);
     essential::spawn("session", session.run());
+    incarnation
 }
 
-fn start_following(node: &Arc<Node>, lanes: &[LaneHandle], told: &UnboundedSender<Told>) {
+fn start_following(
+    node: &Arc<Node>,
+    lanes: &[LaneHandle],
+    incarnation: IncarnationId,
+    told: &UnboundedSender<Told>,
+) {
     let count = NonZeroUsize::new(lanes.len()).expect("there is a lane at least");
     let idle = node.config.millis("metadata.max.idle.interval.ms");
     // Without no-ops there is no telling a quiet controller from a dead one; the stream's own keep-alive must do.
@@ -380,7 +390,8 @@ fn start_following(node: &Arc<Node>, lanes: &[LaneHandle], told: &UnboundedSende
     } else {
         idle
     };
-    let follower = Follower::new(Some(node.known_cluster_id()), count, idle, node.now());
+    let follower = Follower::new(Some(node.known_cluster_id()), count, idle, node.now())
+        .of_process(node.id, incarnation);
     let (applied, mut offsets) = unbounded_channel();
     let told = told.clone();
     tokio::spawn(async move {

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use metadata::batch::MetadataBatch;
 use metadata::dump::DumpHeader;
-use metadata::ids::{ControllerId, MetadataOffset, Term};
+use metadata::ids::{BrokerId, ControllerId, IncarnationId, MetadataOffset, Term};
 use metadata::image::Image;
 use metadata::record::Record;
 use metadata::replay::{Application, ReplayError, Skip};
@@ -176,6 +176,8 @@ pub enum Fault {
 pub struct Follower {
     /// `metadata.max.idle.interval.ms`.
     idle_interval: Duration,
+    /// Who follows, if its registration must be waited for.
+    process: Option<(BrokerId, IncarnationId)>,
     cluster_id: Option<String>,
     /// Everything that was replayed.
     image: Arc<Image>,
@@ -223,6 +225,7 @@ impl Follower {
     ) -> Self {
         Self {
             idle_interval,
+            process: None,
             cluster_id,
             image: Arc::default(),
             published: Arc::default(),
@@ -237,6 +240,14 @@ impl Follower {
             lanes: vec![MetadataOffset(0); lanes.get()],
             applied: MetadataOffset(0),
         }
+    }
+
+    /// The process that follows. Nothing is published to it before the image has its registration (R1.10): an older
+    /// image may still call this broker the leader, on the word of a process whose log had more than this one's.
+    #[must_use]
+    pub fn of_process(mut self, me: BrokerId, incarnation: IncarnationId) -> Self {
+        self.process = Some((me, incarnation));
+        self
     }
 
     /// What the lanes act on.
@@ -397,12 +408,23 @@ impl Follower {
         effects
     }
 
+    /// Whether the image has the registration of the process that follows.
+    fn knows_process(&self) -> bool {
+        self.process.is_none_or(|(me, incarnation)| {
+            let registered = self.image.brokers.get(&me);
+            registered.is_some_and(|broker| broker.incarnation == incarnation)
+        })
+    }
+
     /// Publishes the newest image, unless that is not allowed yet or would go back.
     fn publish(&mut self) -> Vec<Effect> {
         let caught_up = self.first_end.is_some_and(|end| end <= self.image.next_offset);
         let loading = matches!(self.stream, Stream::Loading { .. });
         let (held, next) = (self.published.dump_header(), self.image.dump_header());
         if !caught_up || loading || held == next || next.next_offset < held.next_offset {
+            return Vec::new();
+        }
+        if self.published.is_empty() && !self.knows_process() {
             return Vec::new();
         }
         let before = std::mem::replace(&mut self.published, Arc::clone(&self.image));

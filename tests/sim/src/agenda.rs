@@ -23,14 +23,21 @@ struct Entry<T> {
 
 impl<T> Default for Agenda<T> {
     fn default() -> Self {
-        Self { heap: BinaryHeap::new(), next: 0 }
+        Self {
+            heap: BinaryHeap::new(),
+            next: 0,
+        }
     }
 }
 
 impl<T> Agenda<T> {
     /// Puts something down for a moment of the world.
     pub fn put(&mut self, at: Duration, what: T) {
-        self.heap.push(Reverse(Entry { at, number: self.next, what }));
+        self.heap.push(Reverse(Entry {
+            at,
+            number: self.next,
+            what,
+        }));
         self.next += 1;
     }
 
@@ -81,7 +88,9 @@ mod tests {
         agenda.put(at(1), "a");
         agenda.put(at(1), "b");
 
-        let due: Vec<_> = std::iter::from_fn(|| agenda.take_due(at(1))).map(|(_, what)| what).collect();
+        let due: Vec<_> = std::iter::from_fn(|| agenda.take_due(at(1)))
+            .map(|(_, what)| what)
+            .collect();
         assert_eq!(due, ["a", "b"]);
         assert_eq!(agenda.next_at(), Some(at(2)));
     }

@@ -109,7 +109,10 @@ impl Controller {
     }
 
     fn step(&mut self, at: At, event: Event, out: &mut Vec<Output>) {
-        let now = Now { at: self.moment(at.world), wall_time_ms: at.wall_ms };
+        let now = Now {
+            at: self.moment(at.world),
+            wall_time_ms: at.wall_ms,
+        };
         for effect in self.driver.step(now, event) {
             self.carry_out(at, effect, out);
         }
@@ -117,11 +120,18 @@ impl Controller {
 
     fn carry_out(&mut self, at: At, effect: Effect, out: &mut Vec<Output>) {
         match effect {
-            Effect::Propose { term, base_offset, batch } => out.push(Output::Propose(term, base_offset, batch)),
+            Effect::Propose {
+                term,
+                base_offset,
+                batch,
+            } => out.push(Output::Propose(term, base_offset, batch)),
             Effect::Reply { id, result, .. } => self.reply(at, id, result, out),
             Effect::Publish(publication) => self.publish(at, publication, out),
             Effect::Activated { term } => {
-                out.push(Output::Fact(Fact::Activated { controller: self.id, term }));
+                out.push(Output::Fact(Fact::Activated {
+                    controller: self.id,
+                    term,
+                }));
             }
             Effect::Deposed { .. } => {
                 out.push(Output::Mark(Mark::ControllerDeposed));
@@ -136,7 +146,10 @@ impl Controller {
     }
 
     fn alarm(&self, what: String, out: &mut Vec<Output>) {
-        out.push(Output::Fact(Fact::Alarm { by: format!("controller {}", self.id), what }));
+        out.push(Output::Fact(Fact::Alarm {
+            by: format!("controller {}", self.id),
+            what,
+        }));
     }
 
     fn reply(&mut self, at: At, id: CommandId, result: Result<Reply, Refusal>, out: &mut Vec<Output>) {
@@ -158,7 +171,8 @@ impl Controller {
 
     /// Who is active, as this node knows: the leader of the quorum, unless that is a node that is not active.
     fn active_hint(&self, at: At) -> Option<ControllerId> {
-        at.leader.filter(|leader| *leader != self.id || self.driver.active_in().is_some())
+        at.leader
+            .filter(|leader| *leader != self.id || self.driver.active_in().is_some())
     }
 
     fn end_sessions(&mut self, at: At, out: &mut Vec<Output>) {
@@ -166,17 +180,29 @@ impl Controller {
         for (key, (stream, _)) in std::mem::take(&mut self.sessions) {
             out.push(Output::Say(key, Word::Moved(active)));
             out.push(Output::Close(key));
-            self.step(at, Event::StreamClosed { stream, end: DriverStreamEnd::ClosedHere }, out);
+            self.step(
+                at,
+                Event::StreamClosed {
+                    stream,
+                    end: DriverStreamEnd::ClosedHere,
+                },
+                out,
+            );
         }
     }
 
     fn publish(&mut self, at: At, publication: Publication, out: &mut Vec<Output>) {
         self.applied = publication.position.0;
-        let Some(published) = publication.batch else { return };
+        let Some(published) = publication.batch else {
+            return;
+        };
         match published.application {
             Application::Applied => {
                 self.feed.push(published.batch, Arc::clone(&publication.image));
-                out.push(Output::Fact(Fact::Committed { controller: self.id, image: publication.image }));
+                out.push(Output::Fact(Fact::Committed {
+                    controller: self.id,
+                    image: publication.image,
+                }));
                 self.feed_all(at, out);
             }
             Application::Skipped(_) => out.push(Output::Mark(Mark::BatchSkipped)),
@@ -217,8 +243,11 @@ impl Controller {
     fn progress(&mut self, at: At, out: &mut Vec<Output>) {
         let active = self.active_hint(at);
         for (key, following) in &self.followers {
-            let word =
-                Word::Progress { committed_end: following.position.next_offset, term: self.term, active };
+            let word = Word::Progress {
+                committed_end: following.position.next_offset,
+                term: self.term,
+                active,
+            };
             out.push(Output::Say(*key, word));
         }
     }
@@ -235,7 +264,10 @@ impl Controller {
             id,
             arrived: self.moment(at.world),
             stream,
-            provenance: Provenance { actor: "User:sim".to_owned(), ..Provenance::default() },
+            provenance: Provenance {
+                actor: "User:sim".to_owned(),
+                ..Provenance::default()
+            },
             command: Box::new(command),
         };
         self.step(at, event, out);
@@ -248,11 +280,23 @@ impl Controller {
                 self.next_stream += 1;
                 self.sessions.insert(key, (stream, self.driver.active_in()));
             }
-            Purpose::Follow { next_offset, last_term } => {
-                let position = DumpHeader { next_offset, last_term };
+            Purpose::Follow {
+                next_offset,
+                last_term,
+            } => {
+                let position = DumpHeader {
+                    next_offset,
+                    last_term,
+                };
                 let differs = matches!(self.feed.after(position), Next::OtherLineage(_));
                 let lineage = if differs { Lineage::Differs } else { Lineage::Same };
-                self.followers.insert(key, Following { position, told_of_lineage: differs });
+                self.followers.insert(
+                    key,
+                    Following {
+                        position,
+                        told_of_lineage: differs,
+                    },
+                );
                 out.push(Output::Say(key, Word::Hello(lineage)));
                 self.feed_one(at, key, out);
             }
@@ -263,7 +307,12 @@ impl Controller {
     fn heard(&mut self, at: At, key: StreamKey, word: Word, out: &mut Vec<Output>) {
         match word {
             Word::Register(registration) => {
-                self.command(at, Origin::Session(key), Command::RegisterBroker(*registration), out);
+                self.command(
+                    at,
+                    Origin::Session(key),
+                    Command::RegisterBroker(*registration),
+                    out,
+                );
             }
             Word::Heartbeat(heartbeat) => {
                 self.command(at, Origin::Session(key), Command::Heartbeat(heartbeat), out);
@@ -283,10 +332,20 @@ impl Controller {
         match told {
             QuorumTold::Led(term, end) => {
                 self.term = self.term.max(term);
-                self.step(at, Event::Led { term, log_end: LogPosition(end) }, out);
+                self.step(
+                    at,
+                    Event::Led {
+                        term,
+                        log_end: LogPosition(end),
+                    },
+                    out,
+                );
             }
             QuorumTold::Acknowledged(term, moment) => {
-                let event = Event::QuorumAcknowledged { term, at: self.moment(moment) };
+                let event = Event::QuorumAcknowledged {
+                    term,
+                    at: self.moment(moment),
+                };
                 self.step(at, event, out);
             }
             QuorumTold::Lost => self.step(at, Event::Lost, out),
@@ -295,7 +354,15 @@ impl Controller {
             }
             QuorumTold::Committed(position, term, entry) => {
                 self.term = self.term.max(term);
-                self.step(at, Event::Applied { position: LogPosition(position), term, entry }, out);
+                self.step(
+                    at,
+                    Event::Applied {
+                        position: LogPosition(position),
+                        term,
+                        entry,
+                    },
+                    out,
+                );
             }
         }
     }
@@ -312,7 +379,14 @@ fn say_snapshot(key: StreamKey, image: &Image, out: &mut Vec<Output>) {
     let last = pieces.len() - 1;
     for (at, records) in pieces.into_iter().enumerate() {
         let place = if at == last { Place::Last } else { Place::Inner };
-        out.push(Output::Say(key, Word::Snapshot(Box::new(Piece { header, records, place }))));
+        out.push(Output::Say(
+            key,
+            Word::Snapshot(Box::new(Piece {
+                header,
+                records,
+                place,
+            })),
+        ));
     }
 }
 

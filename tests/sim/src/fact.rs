@@ -169,7 +169,9 @@ impl Fact {
                 number(digest, image.next_offset.0);
             }
             Self::Below { batches, .. } => {
-                batches.iter().for_each(|batch| number(digest, i64::from(batch.crc)));
+                batches
+                    .iter()
+                    .for_each(|batch| number(digest, i64::from(batch.crc)));
             }
             Self::Converged { image, .. } => number(digest, image.next_offset.0),
             small => digest.note(format!("{small:?}").as_bytes()),
@@ -180,8 +182,15 @@ impl Fact {
     #[must_use]
     pub fn told(&self) -> Option<String> {
         Some(match self {
-            Self::Activated { controller, term } => format!("controller {controller} is active in term {term}"),
-            Self::LeadershipBegan { by, partition, epoch, log_end } => {
+            Self::Activated { controller, term } => {
+                format!("controller {controller} is active in term {term}")
+            }
+            Self::LeadershipBegan {
+                by,
+                partition,
+                epoch,
+                log_end,
+            } => {
                 format!("{by:?} leads {} in epoch {epoch} from {log_end}", partition.index)
             }
             Self::Truncated { by, partition, to } => {

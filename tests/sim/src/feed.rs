@@ -31,7 +31,12 @@ pub struct Feed {
 impl Feed {
     /// Begins with an image; at most `tail_max` batches are held.
     pub fn new(image: Arc<Image>, tail_max: usize) -> Self {
-        Self { start: image.dump_header(), image, tail: VecDeque::new(), tail_max }
+        Self {
+            start: image.dump_header(),
+            image,
+            tail: VecDeque::new(),
+            tail_max,
+        }
     }
 
     /// The newest image.
@@ -61,7 +66,10 @@ impl Feed {
         let from = if position == self.start {
             Some(0)
         } else {
-            self.tail.iter().position(|(end, _)| *end == position).map(|at| at + 1)
+            self.tail
+                .iter()
+                .position(|(end, _)| *end == position)
+                .map(|at| at + 1)
         };
         match from.map(|at| self.tail.get(at)) {
             None => Next::OtherLineage(Arc::clone(&self.image)),

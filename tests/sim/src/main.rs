@@ -60,8 +60,15 @@ fn limits(arguments: &Arguments) -> Result<Limits, String> {
         limits.topology = Some(Topology { controllers, brokers });
     }
     if let Some(places) = &arguments.faults {
-        let places = places.iter().filter(|place| !place.is_empty()).map(|place| place.parse());
-        limits.faults = Some(places.collect::<Result<_, _>>().map_err(|_| "faults are numbers".to_owned())?);
+        let places = places
+            .iter()
+            .filter(|place| !place.is_empty())
+            .map(|place| place.parse());
+        limits.faults = Some(
+            places
+                .collect::<Result<_, _>>()
+                .map_err(|_| "faults are numbers".to_owned())?,
+        );
     }
     limits.safety_max = arguments.safety_ms.map(Duration::from_millis);
     Ok(limits)
@@ -85,8 +92,13 @@ fn main() -> ExitCode {
     // What a process says when it panics is told with its story.
     std::panic::set_hook(Box::new(|_| {}));
     let first = arguments.seed.unwrap_or_else(drawn);
-    let count = arguments.seeds.or((arguments.minutes.is_none()).then_some(1)).unwrap_or(u64::MAX);
-    let until = arguments.minutes.map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
+    let count = arguments
+        .seeds
+        .or((arguments.minutes.is_none()).then_some(1))
+        .unwrap_or(u64::MAX);
+    let until = arguments
+        .minutes
+        .map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
     let begun = Instant::now();
     let (mut all, mut marks) = (Vec::new(), Marks::default());
     for seed in (first..).take(usize::try_from(count).unwrap_or(usize::MAX)) {
@@ -120,7 +132,12 @@ fn drawn() -> u64 {
 fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome) {
     println!("{}", outcome.plan);
     if let Some(violation) = &outcome.violation {
-        println!("  BROKEN at {:.3}s: {}\n  {}", violation.at.as_secs_f64(), violation.what, violation.how);
+        println!(
+            "  BROKEN at {:.3}s: {}\n  {}",
+            violation.at.as_secs_f64(),
+            violation.what,
+            violation.how
+        );
     }
     println!("  looking for less that still fails …");
     let (least, shortest) = shrink(seed, limits, outcome);
@@ -138,10 +155,17 @@ fn summarise(all: &[Outcome], marks: &Marks, took: Duration) {
     };
     let events: u64 = all.iter().map(|outcome| outcome.tally.events).sum();
     let per_second = u128::from(events) * 1000 / took.as_millis().max(1);
-    println!("{} seeds, {events} events in {:.1}s, {per_second}/s", all.len(), took.as_secs_f64());
+    println!(
+        "{} seeds, {events} events in {:.1}s, {per_second}/s",
+        all.len(),
+        took.as_secs_f64()
+    );
     println!("events: {}", quantiles(&|outcome| outcome.tally.events));
     println!("faults: {}", quantiles(&|outcome| outcome.tally.faults));
-    println!("acknowledged records: {}", quantiles(&|outcome| outcome.tally.acknowledged as u64));
+    println!(
+        "acknowledged records: {}",
+        quantiles(&|outcome| outcome.tally.acknowledged as u64)
+    );
     for mark in Mark::ALL {
         println!("  {:<24} {}", mark.name(), marks.count(*mark));
     }

@@ -47,7 +47,11 @@ impl Network {
     /// Links that work.
     #[must_use]
     pub fn new(chance: Chance, weather: Weather) -> Self {
-        Self { chance, weather, cut: BTreeSet::new() }
+        Self {
+            chance,
+            weather,
+            cut: BTreeSet::new(),
+        }
     }
 
     /// Nothing goes from the one to the other from now on.

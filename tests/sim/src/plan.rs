@@ -198,9 +198,15 @@ impl Plan {
         let mut plan = Self {
             seed,
             topology,
-            topics: (0..count(&mut chance, 1, 2)).map(|_| count(&mut chance, 1, 3)).collect(),
+            topics: (0..count(&mut chance, 1, 2))
+                .map(|_| count(&mut chance, 1, 3))
+                .collect(),
             replication,
-            min_in_sync: if replication == 3 { count(&mut chance, 1, 4).clamp(1, 2) } else { 1 },
+            min_in_sync: if replication == 3 {
+                count(&mut chance, 1, 4).clamp(1, 2)
+            } else {
+                1
+            },
             flush_every_batch: chance.per_mille(250),
             segment_bytes: *chance.pick(&[2048, 16 * 1024, 1 << 20]),
             lag_max: millis(*chance.pick(&[1000, 2000, 5000])),
@@ -249,7 +255,10 @@ impl Plan {
         self.faults.sort_by_key(|fault| fault.at);
         if let Some(kept) = &limits.faults {
             let faults = std::mem::take(&mut self.faults);
-            let kept = faults.into_iter().enumerate().filter(|(place, _)| kept.contains(place));
+            let kept = faults
+                .into_iter()
+                .enumerate()
+                .filter(|(place, _)| kept.contains(place));
             self.faults = kept.map(|(_, fault)| fault).collect();
         }
     }
@@ -270,7 +279,11 @@ impl Plan {
             self.topics,
             self.replication,
             self.min_in_sync,
-            if self.flush_every_batch { ", synced before the answer" } else { "" },
+            if self.flush_every_batch {
+                ", synced before the answer"
+            } else {
+                ""
+            },
             self.idempotent,
             self.plain,
             self.readers,

@@ -120,7 +120,10 @@ impl Quorum {
     /// Who leads the highest term, if anybody does.
     #[must_use]
     pub fn leader(&self) -> Option<i32> {
-        let leading = self.voters.iter().filter_map(|(id, voter)| voter.leads.map(|term| (term, *id)));
+        let leading = self
+            .voters
+            .iter()
+            .filter_map(|(id, voter)| voter.leads.map(|term| (term, *id)));
         leading.max().map(|(_, id)| id)
     }
 
@@ -152,12 +155,20 @@ impl Quorum {
 
     /// The leader hands over: another voter with its whole log stands at once.
     pub fn hand_over(&mut self, now: Duration, reach: &impl Fn(i32, i32) -> bool) -> Vec<(i32, Told)> {
-        let Some(leader) = self.leader() else { return Vec::new() };
+        let Some(leader) = self.leader() else {
+            return Vec::new();
+        };
         let log_len = self.voters[&leader].log.len();
         let heir = self.voters.iter().find(|(id, voter)| {
-            **id != leader && voter.up && voter.log.len() == log_len && reach(leader, **id) && reach(**id, leader)
+            **id != leader
+                && voter.up
+                && voter.log.len() == log_len
+                && reach(leader, **id)
+                && reach(**id, leader)
         });
-        let Some(heir) = heir.map(|(id, _)| *id) else { return Vec::new() };
+        let Some(heir) = heir.map(|(id, _)| *id) else {
+            return Vec::new();
+        };
         let mut told = self.depose(leader);
         for voter in self.voters.values_mut() {
             voter.heard = Duration::ZERO;
@@ -172,7 +183,10 @@ impl Quorum {
         if voter.leads != Some(term) {
             return false;
         }
-        voter.log.push(LogEntry { term, entry: Entry::Batch(batch) });
+        voter.log.push(LogEntry {
+            term,
+            entry: Entry::Batch(batch),
+        });
         true
     }
 
@@ -185,8 +199,12 @@ impl Quorum {
     ) -> Vec<(i32, Told)> {
         self.next_round = now + self.chance.span(HEARTBEAT / 10, HEARTBEAT / 2);
         let mut told = Vec::new();
-        let leaders: Vec<i32> =
-            self.voters.iter().filter(|(_, v)| v.up && v.leads.is_some()).map(|(id, _)| *id).collect();
+        let leaders: Vec<i32> = self
+            .voters
+            .iter()
+            .filter(|(_, v)| v.up && v.leads.is_some())
+            .map(|(id, _)| *id)
+            .collect();
         if 1 < leaders.len() {
             marks.reached(Mark::TwoQuorumLeaders);
         }
@@ -232,9 +250,16 @@ impl Quorum {
     }
 
     /// One exchange with each follower that answers.
-    fn replicate(&mut self, leader: i32, now: Duration, reach: &impl Fn(i32, i32) -> bool) -> Vec<(i32, Told)> {
+    fn replicate(
+        &mut self,
+        leader: i32,
+        now: Duration,
+        reach: &impl Fn(i32, i32) -> bool,
+    ) -> Vec<(i32, Told)> {
         let mut told = Vec::new();
-        let Some(term) = self.voters[&leader].leads else { return told };
+        let Some(term) = self.voters[&leader].leads else {
+            return told;
+        };
         for follower in self.others(leader) {
             if !self.voters[&follower].up || !reach(leader, follower) || self.chance.per_mille(100) {
                 continue;
@@ -253,7 +278,10 @@ impl Quorum {
             let held = &self.voters[&follower].log;
             let same = source.log.iter().zip(held).take_while(|(a, b)| a == b).count();
             let missing = source.log.len() - same;
-            let sent = self.chance.between(0, missing as u64).max(u64::from(missing < 4) * missing as u64);
+            let sent = self
+                .chance
+                .between(0, missing as u64)
+                .max(u64::from(missing < 4) * missing as u64);
             let upto = same + usize::try_from(sent).expect("it is a length");
             let (entries, commit) = (source.log[same..upto].to_vec(), source.commit);
             let patience = self.patience();
@@ -277,7 +305,9 @@ impl Quorum {
 
     fn commit(&mut self, leader: i32) {
         let majority = self.majority();
-        let Some(lead) = self.voters.get(&leader) else { return };
+        let Some(lead) = self.voters.get(&leader) else {
+            return;
+        };
         let Some(term) = lead.leads else { return };
         let mut ends: Vec<u64> = lead.matched.values().copied().collect();
         ends.push(lead.log.len() as u64);
@@ -312,7 +342,12 @@ impl Quorum {
     }
 
     /// Asks for votes. The votes of voters that heard a leader lately are not given.
-    fn stand(&mut self, candidate: i32, now: Duration, reach: &impl Fn(i32, i32) -> bool) -> Vec<(i32, Told)> {
+    fn stand(
+        &mut self,
+        candidate: i32,
+        now: Duration,
+        reach: &impl Fn(i32, i32) -> bool,
+    ) -> Vec<(i32, Told)> {
         let patience = self.patience();
         self.voter(candidate).stands_at = now + patience;
         let me = &self.voters[&candidate];
@@ -336,7 +371,10 @@ impl Quorum {
             .collect();
         // Pre-vote: no term is spent on an election that cannot be won.
         if grants.len() + 1 < self.majority() {
-            let highest = self.others(candidate).into_iter().filter(|o| self.voters[o].up && reach(*o, candidate));
+            let highest = self
+                .others(candidate)
+                .into_iter()
+                .filter(|o| self.voters[o].up && reach(*o, candidate));
             let highest = highest.map(|o| self.voters[&o].term).max().unwrap_or_default();
             let voter = self.voter(candidate);
             voter.term = voter.term.max(highest);
@@ -354,7 +392,10 @@ impl Quorum {
         (voter.term, voter.voted, voter.leads) = (term, Some(candidate), Some(term));
         voter.matched.clear();
         voter.answered = grants.iter().map(|id| (*id, now)).collect();
-        voter.log.push(LogEntry { term, entry: Entry::Blank });
+        voter.log.push(LogEntry {
+            term,
+            entry: Entry::Blank,
+        });
         told.push((candidate, Told::Led(term, voter.log.len() as u64)));
         told
     }
@@ -362,7 +403,11 @@ impl Quorum {
     /// Whether a leader may believe that nobody else was elected.
     fn lease_holds(&self, id: i32, now: Duration) -> bool {
         let voter = &self.voters[&id];
-        let heard = voter.answered.values().filter(|at| now < **at + ELECTION_MIN).count();
+        let heard = voter
+            .answered
+            .values()
+            .filter(|at| now < **at + ELECTION_MIN)
+            .count();
         voter.leads.is_some() && self.majority() <= heard + 1
     }
 
@@ -387,7 +432,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
 
-    fn run(quorum: &mut Quorum, from_ms: u64, to_ms: u64, reach: impl Fn(i32, i32) -> bool) -> Vec<(i32, Told)> {
+    fn run(
+        quorum: &mut Quorum,
+        from_ms: u64,
+        to_ms: u64,
+        reach: impl Fn(i32, i32) -> bool,
+    ) -> Vec<(i32, Told)> {
         let mut told = Vec::new();
         for ms in (from_ms..to_ms).step_by(10) {
             told.extend(quorum.round(Duration::from_millis(ms), &reach, &mut Marks::default()));
@@ -397,7 +447,9 @@ mod tests {
 
     fn three() -> Quorum {
         let mut quorum = Quorum::new(Chance::of(1, "quorum"), [1, 2, 3]);
-        [1, 2, 3].into_iter().for_each(|id| quorum.start(id, 0, Duration::from_millis(1)));
+        [1, 2, 3]
+            .into_iter()
+            .for_each(|id| quorum.start(id, 0, Duration::from_millis(1)));
         quorum
     }
 
@@ -410,7 +462,11 @@ mod tests {
         assert!(quorum.propose(leader, term, Bytes::from_static(b"x")));
         told.extend(run(&mut quorum, 1000, 2000, |_, _| true));
 
-        let took = |id| told.iter().filter(|(to, told)| *to == id && matches!(told, Told::Committed(..))).count();
+        let took = |id| {
+            told.iter()
+                .filter(|(to, told)| *to == id && matches!(told, Told::Committed(..)))
+                .count()
+        };
         assert_eq!([took(1), took(2), took(3)], [2, 2, 2]);
     }
 

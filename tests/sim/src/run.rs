@@ -41,7 +41,11 @@ pub fn run(seed: u64, limits: &Limits) -> Outcome {
             let text = cause.downcast_ref::<String>().cloned();
             let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
             let how = text.unwrap_or_else(|| "without a word".to_owned());
-            Some(Violation { at: world.now(), what: "a process panicked".to_owned(), how })
+            Some(Violation {
+                at: world.now(),
+                what: "a process panicked".to_owned(),
+                how,
+            })
         }
     };
     Outcome {
@@ -60,7 +64,10 @@ pub fn run(seed: u64, limits: &Limits) -> Outcome {
 pub fn shrink(seed: u64, limits: &Limits, first: &Outcome) -> (Limits, Outcome) {
     let kind = |outcome: &Outcome| outcome.violation.as_ref().map(|violation| violation.what.clone());
     let (mut best, mut shortest) = (limits.clone(), first.clone());
-    let mut kept: Vec<usize> = limits.faults.clone().unwrap_or_else(|| (0..first.faults).collect());
+    let mut kept: Vec<usize> = limits
+        .faults
+        .clone()
+        .unwrap_or_else(|| (0..first.faults).collect());
     let attempt = |limits: &Limits| {
         let outcome = run(seed, limits);
         (kind(&outcome) == kind(first)).then_some(outcome)
@@ -72,7 +79,10 @@ pub fn shrink(seed: u64, limits: &Limits, first: &Outcome) -> (Limits, Outcome) 
         while at < kept.len() {
             let end = (at + size).min(kept.len());
             let fewer: Vec<usize> = [&kept[..at], &kept[end..]].concat();
-            let limits = Limits { faults: Some(fewer.clone()), ..best.clone() };
+            let limits = Limits {
+                faults: Some(fewer.clone()),
+                ..best.clone()
+            };
             match attempt(&limits) {
                 Some(outcome) => (kept, best, shortest) = (fewer, limits, outcome),
                 None => at = end,
@@ -81,7 +91,10 @@ pub fn shrink(seed: u64, limits: &Limits, first: &Outcome) -> (Limits, Outcome) 
         size /= 2;
     }
     for tenths in [3, 5, 7, 9] {
-        let limits = Limits { safety_max: Some(first.safety * tenths / 10), ..best.clone() };
+        let limits = Limits {
+            safety_max: Some(first.safety * tenths / 10),
+            ..best.clone()
+        };
         if let Some(outcome) = attempt(&limits) {
             return (limits, outcome);
         }

@@ -39,7 +39,12 @@ pub fn controller_settings(plan: &Plan) -> Settings {
         idle_interval: Some(IDLE_INTERVAL),
         quorum_lease: ELECTION_MIN,
         demotion_after: ELECTION_MAX,
-        topics: TopicDefaults { partitions: 1, replication_factor: 1, auto_create: false, deletable: true },
+        topics: TopicDefaults {
+            partitions: 1,
+            replication_factor: 1,
+            auto_create: false,
+            deletable: true,
+        },
         node: Arc::new(NodeConfig::bare(Role::Controller, NodeId(1))),
     }
 }
@@ -80,7 +85,10 @@ pub fn topic(plan: &Plan, place: usize, entropy: u128) -> CreateTopics {
             name: format!("topic-{place}"),
             partitions: number(plan.topics[place]),
             replication_factor: number(plan.replication),
-            configs: vec![("min.insync.replicas".to_owned(), Some(plan.min_in_sync.to_string()))],
+            configs: vec![(
+                "min.insync.replicas".to_owned(),
+                Some(plan.min_in_sync.to_string()),
+            )],
             ..NewTopic::default()
         }],
         validate_only: false,

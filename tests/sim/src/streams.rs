@@ -86,8 +86,18 @@ impl Streams {
         };
         self.all.insert(key, stream);
         vec![
-            Delivery { at: there, key, to, what: Arrival::Opened(purpose) },
-            Delivery { at: back, key, to: from, what: Arrival::Ready },
+            Delivery {
+                at: there,
+                key,
+                to,
+                what: Arrival::Opened(purpose),
+            },
+            Delivery {
+                at: back,
+                key,
+                to: from,
+                what: Arrival::Ready,
+            },
         ]
     }
 
@@ -100,8 +110,12 @@ impl Streams {
         now: Duration,
         network: &mut Network,
     ) -> (Option<Delivery>, Waits) {
-        let Some(stream) = self.all.get_mut(&key) else { return (None, Waits::No) };
-        let Some(side) = stream.side(from) else { return (None, Waits::No) };
+        let Some(stream) = self.all.get_mut(&key) else {
+            return (None, Waits::No);
+        };
+        let Some(side) = stream.side(from) else {
+            return (None, Waits::No);
+        };
         if !stream.is_open[side] {
             return (None, Waits::No);
         }
@@ -132,7 +146,9 @@ impl Streams {
 
     /// Whether what arrives may still be taken in: the stream exists and this end is open.
     pub fn takes(&mut self, key: StreamKey, to: Address, what: &Arrival) -> bool {
-        let Some(stream) = self.all.get_mut(&key) else { return false };
+        let Some(stream) = self.all.get_mut(&key) else {
+            return false;
+        };
         let Some(side) = stream.side(to) else { return false };
         if !stream.is_open[side] {
             return false;
@@ -153,13 +169,21 @@ impl Streams {
 
     /// A process is gone: those at the other ends notice after a while.
     pub fn process_gone(&mut self, gone: Address, now: Duration, after: Duration) -> Vec<Delivery> {
-        let keys: Vec<StreamKey> =
-            self.all.iter().filter(|(_, stream)| stream.side(gone).is_some()).map(|(key, _)| *key).collect();
-        keys.into_iter().flat_map(|key| self.break_off(key, now, after)).collect()
+        let keys: Vec<StreamKey> = self
+            .all
+            .iter()
+            .filter(|(_, stream)| stream.side(gone).is_some())
+            .map(|(key, _)| *key)
+            .collect();
+        keys.into_iter()
+            .flat_map(|key| self.break_off(key, now, after))
+            .collect()
     }
 
     fn break_off(&mut self, key: StreamKey, now: Duration, after: Duration) -> Vec<Delivery> {
-        let Some(stream) = self.all.get_mut(&key) else { return Vec::new() };
+        let Some(stream) = self.all.get_mut(&key) else {
+            return Vec::new();
+        };
         stream.held.clear();
         let closed = |side: usize, to| Delivery {
             at: stream.free_at[side].max(now) + after,
@@ -169,7 +193,11 @@ impl Streams {
         };
         let ends = [stream.opener, stream.other];
         let deliveries = [0, 1].map(|side| (stream.is_open[side], closed(side, ends[side])));
-        deliveries.into_iter().filter(|(open, _)| *open).map(|(_, delivery)| delivery).collect()
+        deliveries
+            .into_iter()
+            .filter(|(open, _)| *open)
+            .map(|(_, delivery)| delivery)
+            .collect()
     }
 }
 
@@ -192,7 +220,11 @@ fn deliver(
 ) -> Delivery {
     let side = usize::from(to != stream.opener);
     // A lost packet is sent again, and holds up those behind it.
-    let resent = if network.copies(stream.opener.node, stream.other.node).is_empty() { 200 } else { 0 };
+    let resent = if network.copies(stream.opener.node, stream.other.node).is_empty() {
+        200
+    } else {
+        0
+    };
     let at = (now + network.delay() + Duration::from_millis(resent)).max(stream.free_at[side]);
     stream.free_at[side] = at;
     Delivery { at, key, to, what }

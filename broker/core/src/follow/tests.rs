@@ -244,6 +244,34 @@ fn a_record_that_makes_no_sense_stops_the_broker() {
     assert!(matches!(effects[..], [Effect::Stop(Fault::Replay(_))]));
 }
 
+/// A broker that lost power and came back before anybody noticed was still the leader in the newest image, and led on
+/// with a log that had lost its end (told first by the simulator). R1.10.
+#[test]
+fn a_process_acts_on_nothing_before_its_own_registration() {
+    let (me, mine) = (BrokerId(1), IncarnationId(metadata::uuid::Uuid(7)));
+    let mut follower = following(1).of_process(me, mine);
+    let before = cluster(1);
+    let end = before.next_offset.0;
+    let mut effects: Vec<Effect> = snapshot(1, &before, end, 1)
+        .into_iter()
+        .flat_map(|event| follower.step(event, at(2)))
+        .collect();
+    effects.extend(follower.step(progress(1, end), at(3)));
+    assert_eq!(published(&effects), []);
+
+    let Some(Record::BrokerRegistered(mut registered)) = dump(&before).next() else {
+        panic!("a broker is registered")
+    };
+    registered.epoch = metadata::ids::BrokerEpoch(end);
+    registered.registered_at = None;
+    registered.incarnation = mine;
+    let batch = batch(1, end, Record::BrokerRegistered(registered));
+    let stream = StreamId(1);
+    let effects = follower.step(Event::Batch { stream, batch }, at(4));
+
+    assert_eq!(published(&effects), [(0, end + 1)]);
+}
+
 proptest! {
     /// Whatever streams do, publications go up, and each begins where the one before ended.
     #[test]

@@ -49,7 +49,12 @@ impl Broker {
                     epoch: self.lifecycle.epoch(),
                     fetches: plan.fetches,
                 };
-                self.ask(NodeId::Broker(leader.0), ask, Errand::Fetch(leader, plan.request), out);
+                self.ask(
+                    NodeId::Broker(leader.0),
+                    ask,
+                    Errand::Fetch(leader, plan.request),
+                    out,
+                );
             }
         }
         self.fetchers.retain(|_, fetcher| !fetcher.is_idle());
@@ -65,7 +70,10 @@ impl Broker {
                 Next::Send(_) | Next::Wait => None,
             }
         });
-        fetchers.chain(self.proposals.next_send()).chain(self.producer_ids.next_retry()).min()
+        fetchers
+            .chain(self.proposals.next_send())
+            .chain(self.producer_ids.next_retry())
+            .min()
     }
 
     pub(super) fn ask(&mut self, to: NodeId, ask: Ask, errand: Errand, out: &mut Vec<Output>) {
@@ -76,7 +84,9 @@ impl Broker {
 
     fn propose(&mut self, at: At, out: &mut Vec<Output>) {
         let now = self.now(at);
-        let Some(request) = self.proposals.next_request(now) else { return };
+        let Some(request) = self.proposals.next_request(now) else {
+            return;
+        };
         let (Some(active), Some(epoch)) = (self.active, self.lifecycle.epoch()) else {
             return self.proposals.failed(now);
         };
@@ -87,7 +97,10 @@ impl Broker {
             in_sync: proposal
                 .in_sync
                 .iter()
-                .map(|member| InSyncMember { broker: member.broker, epoch: member.epoch })
+                .map(|member| InSyncMember {
+                    broker: member.broker,
+                    epoch: member.epoch,
+                })
                 .collect(),
             recovery: LeaderRecovery::Recovered,
         };
@@ -96,7 +109,12 @@ impl Broker {
             epoch,
             partitions: request.iter().map(proposed).collect(),
         });
-        self.ask(controller::node(active), Ask::Command(Box::new(command)), Errand::InSync(request), out);
+        self.ask(
+            controller::node(active),
+            Ask::Command(Box::new(command)),
+            Errand::InSync(request),
+            out,
+        );
     }
 
     pub(super) fn ask_for_producer_ids(&mut self, at: At, out: &mut Vec<Output>) {
@@ -104,8 +122,16 @@ impl Broker {
             let now = self.now(at);
             return self.producer_ids.refused(now);
         };
-        let command = Command::AllocateProducerIds { broker: self.config.me, epoch };
-        self.ask(controller::node(active), Ask::Command(Box::new(command)), Errand::ProducerIds, out);
+        let command = Command::AllocateProducerIds {
+            broker: self.config.me,
+            epoch,
+        };
+        self.ask(
+            controller::node(active),
+            Ask::Command(Box::new(command)),
+            Errand::ProducerIds,
+            out,
+        );
     }
 
     pub(super) fn answered(&mut self, at: At, call: CallKey, told: Option<Told>, out: &mut Vec<Output>) {
@@ -126,8 +152,10 @@ impl Broker {
                     Some(Told::LogEnd(Some(end))) => Ok(end),
                     _ => Err(Failure::Passing),
                 };
-                let effects =
-                    self.fetchers.get_mut(&leader).map(|fetcher| fetcher.leader_end(partition, end, now));
+                let effects = self
+                    .fetchers
+                    .get_mut(&leader)
+                    .map(|fetcher| fetcher.leader_end(partition, end, now));
                 self.carry_fetcher(at, leader, effects.unwrap_or_default(), &BTreeMap::new(), out);
             }
             (Some(Errand::LeaderStart(leader, partition)), told) => {
@@ -135,8 +163,10 @@ impl Broker {
                     Some(Told::LogStart(Some(start))) => Ok(start),
                     _ => Err(Failure::Passing),
                 };
-                let effects =
-                    self.fetchers.get_mut(&leader).map(|fetcher| fetcher.leader_start(partition, start, now));
+                let effects = self
+                    .fetchers
+                    .get_mut(&leader)
+                    .map(|fetcher| fetcher.leader_start(partition, start, now));
                 self.carry_fetcher(at, leader, effects.unwrap_or_default(), &BTreeMap::new(), out);
             }
             (Some(Errand::InSync(request)), Some(Told::Command(result))) => {
@@ -165,13 +195,18 @@ impl Broker {
         let (mut answers, mut records) = (BTreeMap::new(), BTreeMap::new());
         for (partition, answer) in told {
             let answer = match answer {
-                FollowerAnswer::Records { batches, watermark, log_start } => {
+                FollowerAnswer::Records {
+                    batches,
+                    watermark,
+                    log_start,
+                } => {
                     records.insert(partition, batches);
                     Answer::Records { watermark, log_start }
                 }
-                FollowerAnswer::Diverging(theirs) => {
-                    Answer::Diverging { theirs, ours: self.our_end(partition, theirs.epoch) }
-                }
+                FollowerAnswer::Diverging(theirs) => Answer::Diverging {
+                    theirs,
+                    ours: self.our_end(partition, theirs.epoch),
+                },
                 FollowerAnswer::Failed(failure) => {
                     if failure == Failure::FencedLeaderEpoch {
                         out.push(Output::Mark(Mark::EpochRefused));
@@ -181,7 +216,9 @@ impl Broker {
             };
             answers.insert(partition, answer);
         }
-        let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
+        let Some(fetcher) = self.fetchers.get_mut(&leader) else {
+            return;
+        };
         let effects = fetcher.answered(request, &answers, now);
         self.carry_fetcher(at, leader, effects, &records, out);
     }
@@ -190,9 +227,10 @@ impl Broker {
         let view = self.hosted.get(&partition)?.log.view();
         match view.end_offset_for_epoch(partition_log::LeaderEpoch(epoch.0)) {
             partition_log::EpochEnd::Undefined => None,
-            partition_log::EpochEnd::At { epoch, end } => {
-                Some(EpochEnd { epoch: LeaderEpoch(epoch.0), end: to_core(end) })
-            }
+            partition_log::EpochEnd::At { epoch, end } => Some(EpochEnd {
+                epoch: LeaderEpoch(epoch.0),
+                end: to_core(end),
+            }),
         }
     }
 
@@ -207,11 +245,17 @@ impl Broker {
         let to = NodeId::Broker(leader.0);
         for effect in effects {
             match effect {
-                Effect::AskLeaderEnd { partition, leader_epoch } => {
+                Effect::AskLeaderEnd {
+                    partition,
+                    leader_epoch,
+                } => {
                     let ask = Ask::LogEnd(partition, leader_epoch);
                     self.ask(to, ask, Errand::LeaderEnd(leader, partition), out);
                 }
-                Effect::AskLeaderStart { partition, leader_epoch } => {
+                Effect::AskLeaderStart {
+                    partition,
+                    leader_epoch,
+                } => {
                     let ask = Ask::LogStart(partition, leader_epoch);
                     self.ask(to, ask, Errand::LeaderStart(leader, partition), out);
                 }
@@ -239,7 +283,9 @@ impl Broker {
         };
         self.proposals.answered();
         for proposal in request {
-            let outcome = outcomes.iter().find(|outcome| outcome.partition == proposal.partition);
+            let outcome = outcomes
+                .iter()
+                .find(|outcome| outcome.partition == proposal.partition);
             let outcome = outcome.map_or(Err(IsrRefusal::Unexpected), outcome_of);
             if outcome.is_err() {
                 out.push(Output::Mark(Mark::IsrRefused));

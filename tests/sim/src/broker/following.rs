@@ -22,7 +22,12 @@ pub(super) struct Work {
 }
 
 pub(super) enum WorkKind {
-    Append { at: LogEnd, batches: Bytes, watermark: HighWatermark, log_start: LogStart },
+    Append {
+        at: LogEnd,
+        batches: Bytes,
+        watermark: HighWatermark,
+        log_start: LogStart,
+    },
     Truncate(LogEnd),
     Restart(LogStart),
 }
@@ -37,50 +42,95 @@ impl Broker {
         leader_epoch: LeaderEpoch,
     ) {
         self.stop_fetching(partition);
-        let Some(hosted) = self.hosted.get(&partition) else { return };
+        let Some(hosted) = self.hosted.get(&partition) else {
+            return;
+        };
         let (local, watermark) = (hosted.local(), hosted.watermark());
         let backoff_max = std::time::Duration::from_millis(1000);
-        let fetcher =
-            self.fetchers.entry(leader).or_insert_with(|| fetcher::Fetcher::of(leader, backoff_max));
+        let fetcher = self
+            .fetchers
+            .entry(leader)
+            .or_insert_with(|| fetcher::Fetcher::of(leader, backoff_max));
         let effects = fetcher.follow(partition, leader_epoch, local, watermark);
         self.order_work(at, leader, effects, Bytes::new());
     }
 
     pub(super) fn stop_fetching(&mut self, partition: PartitionId) {
-        self.fetchers.values_mut().for_each(|fetcher| fetcher.unfollow(partition));
+        self.fetchers
+            .values_mut()
+            .for_each(|fetcher| fetcher.unfollow(partition));
     }
 
     /// Puts down what a fetcher wants done to logs; `batches` go with an append. Questions are asked by the caller.
     pub(super) fn order_work(&mut self, at: At, leader: BrokerId, effects: Vec<Effect>, batches: Bytes) {
         for effect in effects {
             let (partition, leader_epoch, what) = match effect {
-                Effect::Append { partition, leader_epoch, at, watermark, log_start } => {
+                Effect::Append {
+                    partition,
+                    leader_epoch,
+                    at,
+                    watermark,
+                    log_start,
+                } => {
                     let batches = batches.clone();
-                    (partition, leader_epoch, WorkKind::Append { at, batches, watermark, log_start })
+                    (
+                        partition,
+                        leader_epoch,
+                        WorkKind::Append {
+                            at,
+                            batches,
+                            watermark,
+                            log_start,
+                        },
+                    )
                 }
-                Effect::TruncateTo { partition, leader_epoch, to } => {
-                    (partition, leader_epoch, WorkKind::Truncate(to))
-                }
-                Effect::RestartAt { partition, leader_epoch, start } => {
-                    (partition, leader_epoch, WorkKind::Restart(start))
-                }
+                Effect::TruncateTo {
+                    partition,
+                    leader_epoch,
+                    to,
+                } => (partition, leader_epoch, WorkKind::Truncate(to)),
+                Effect::RestartAt {
+                    partition,
+                    leader_epoch,
+                    start,
+                } => (partition, leader_epoch, WorkKind::Restart(start)),
                 Effect::AskLeaderEnd { .. } | Effect::AskLeaderStart { .. } => continue,
             };
             let due = self.write_at(at);
-            self.later.put(due, Later::Follow(Work { leader, partition, leader_epoch, what }));
+            self.later.put(
+                due,
+                Later::Follow(Work {
+                    leader,
+                    partition,
+                    leader_epoch,
+                    what,
+                }),
+            );
         }
     }
 
     pub(super) fn carry_work(&mut self, at: At, work: Work, out: &mut Vec<Output>) {
-        let Work { leader, partition, leader_epoch, what } = work;
+        let Work {
+            leader,
+            partition,
+            leader_epoch,
+            what,
+        } = work;
         let now = self.now(at);
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         // The role may have changed since the fetcher decided; its track is then gone as well.
         if hosted.replica.follows(leader_epoch).is_err() {
             return;
         }
         let done = match what {
-            WorkKind::Append { at: end, batches, watermark, log_start } => {
+            WorkKind::Append {
+                at: end,
+                batches,
+                watermark,
+                log_start,
+            } => {
                 if to_core(hosted.log.log_end()) != end.0 {
                     return self.alarm(format!("an append at {end} of another log"), out);
                 }
@@ -108,8 +158,12 @@ impl Broker {
                 done.map_err(AppendError::Fault)
             }
         };
-        let Some(local) = self.hosted.get(&partition).map(super::hosted::Hosted::local) else { return };
-        let Some(fetcher) = self.fetchers.get_mut(&leader) else { return };
+        let Some(local) = self.hosted.get(&partition).map(super::hosted::Hosted::local) else {
+            return;
+        };
+        let Some(fetcher) = self.fetchers.get_mut(&leader) else {
+            return;
+        };
         match done {
             Ok(()) => {
                 fetcher.appended(partition, local);
@@ -136,7 +190,9 @@ impl Broker {
         out: &mut Vec<Output>,
     ) -> Result<(), AppendError> {
         let now = self.now(at);
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return Ok(()) };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return Ok(());
+        };
         if !batches.is_empty() {
             let epoch = partition_log::LeaderEpoch(leader_epoch.0);
             let appended = hosted.log.append_as_follower(batches, epoch, Self::wall(at))?;
@@ -148,7 +204,9 @@ impl Broker {
             }
             self.carry_out(at, partition, effects, out);
         }
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return Ok(()) };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return Ok(());
+        };
         let effects = hosted.replica.leader_said(said.0, said.1);
         self.carry_out(at, partition, effects, out);
         Ok(())

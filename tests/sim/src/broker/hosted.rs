@@ -109,8 +109,13 @@ impl Broker {
 
     fn open(&mut self, at: At, assignment: Assignment, image: &Image, out: &mut Vec<Output>) {
         let (partition, now) = (assignment.partition, self.now(at));
-        let Some(topic) = image.topics.get(&partition.topic) else { return };
-        let name = TopicPartition { topic: topic.name.clone(), partition: partition.index.0 };
+        let Some(topic) = image.topics.get(&partition.topic) else {
+            return;
+        };
+        let name = TopicPartition {
+            topic: topic.name.clone(),
+            partition: partition.index.0,
+        };
         let log = match self.open_log(at, &name, partition, out) {
             Ok(log) => log,
             // What cannot be opened for want of space is tried again by a new process.
@@ -124,11 +129,22 @@ impl Broker {
         );
         let in_sync_seen = assignment.state.in_sync.len();
         let (replica, effects) = Replica::opened(assignment, facts, self.config.lag_max, now);
-        let mut hosted = Hosted { name, replica, log, deposed: None, told_below: Offset(0), in_sync_seen };
+        let mut hosted = Hosted {
+            name,
+            replica,
+            log,
+            deposed: None,
+            told_below: Offset(0),
+            in_sync_seen,
+        };
         hosted.publish(facts.watermark);
         let batches = hosted.news_below(facts.watermark.0);
         self.hosted.insert(partition, hosted);
-        out.push(Output::Fact(Fact::Below { by: self.incarnation, partition, batches }));
+        out.push(Output::Fact(Fact::Below {
+            by: self.incarnation,
+            partition,
+            batches,
+        }));
         self.carry_out(at, partition, effects, out);
     }
 
@@ -159,11 +175,16 @@ impl Broker {
     /// The replica leaves this broker.
     pub(super) fn delete(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
         self.proposals.withdraw(partition);
-        let Some(hosted) = self.hosted.remove(&partition) else { return };
+        let Some(hosted) = self.hosted.remove(&partition) else {
+            return;
+        };
         let effects = hosted.replica.removed();
         drop(hosted.log);
         self.carry_out(at, partition, effects, out);
-        let gone = self.dir.delete_partition(&hosted.name).and_then(|path| self.dir.remove(&path));
+        let gone = self
+            .dir
+            .delete_partition(&hosted.name)
+            .and_then(|path| self.dir.remove(&path));
         if let Err(fault) = gone {
             self.disk_failed(&fault, out);
         }
@@ -179,10 +200,15 @@ impl Broker {
     ) {
         for effect in effects {
             match effect {
-                Effect::EpochStarted { leader_epoch, at: end } => {
+                Effect::EpochStarted {
+                    leader_epoch,
+                    at: end,
+                } => {
                     self.epoch_started(partition, leader_epoch, end, out);
                 }
-                Effect::StartFetching { leader, leader_epoch, .. } => {
+                Effect::StartFetching {
+                    leader, leader_epoch, ..
+                } => {
                     self.start_fetching(at, partition, leader, leader_epoch);
                 }
                 Effect::StopFetching => self.stop_fetching(partition),
@@ -211,17 +237,26 @@ impl Broker {
         end: LogEnd,
         out: &mut Vec<Output>,
     ) {
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         if let Err(fault) = hosted.log.begin_epoch(partition_log::LeaderEpoch(epoch.0)) {
             return self.fail(format!("the epoch cannot be written: {fault}"), out);
         }
         let by = self.incarnation;
-        out.push(Output::Fact(Fact::LeadershipBegan { by, partition, epoch, log_end: end.0 }));
+        out.push(Output::Fact(Fact::LeadershipBegan {
+            by,
+            partition,
+            epoch,
+            log_end: end.0,
+        }));
     }
 
     fn watermark_moved(&mut self, partition: PartitionId, to: HighWatermark, out: &mut Vec<Output>) {
         let by = self.incarnation;
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         hosted.publish(to);
         let batches = hosted.news_below(to.0);
         let in_sync = match hosted.replica.role() {
@@ -231,12 +266,23 @@ impl Broker {
             }
             Role::Following(_) | Role::Offline(_) => None,
         };
-        out.push(Output::Fact(Fact::WatermarkMoved { by, partition, to: to.0, in_sync }));
-        out.push(Output::Fact(Fact::Below { by, partition, batches }));
+        out.push(Output::Fact(Fact::WatermarkMoved {
+            by,
+            partition,
+            to: to.0,
+            in_sync,
+        }));
+        out.push(Output::Fact(Fact::Below {
+            by,
+            partition,
+            batches,
+        }));
     }
 
     fn in_sync_changed(&mut self, partition: PartitionId, members: &[BrokerId], out: &mut Vec<Output>) {
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         let before = std::mem::replace(&mut hosted.in_sync_seen, members.len());
         match before.cmp(&members.len()) {
             std::cmp::Ordering::Less => out.push(Output::Mark(Mark::IsrExpanded)),
@@ -247,18 +293,26 @@ impl Broker {
 
     /// A follower's log was cut.
     pub(super) fn cut_off(&mut self, partition: PartitionId, out: &mut Vec<Output>) {
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         let watermark = hosted.watermark();
         hosted.publish(watermark);
         hosted.told_below = hosted.told_below.min(watermark.0);
         let to = to_core(hosted.log.log_end());
-        out.push(Output::Fact(Fact::Truncated { by: self.incarnation, partition, to }));
+        out.push(Output::Fact(Fact::Truncated {
+            by: self.incarnation,
+            partition,
+            to,
+        }));
     }
 
     pub(super) fn sync_soon(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
         out.push(Output::Mark(Mark::SegmentRolled));
         let due = self.write_at(at);
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         match hosted.log.sync_job() {
             Ok(Some(job)) => self.later.put(due, Later::Sync(partition, job)),
             Ok(None) => {}
@@ -268,7 +322,9 @@ impl Broker {
 
     /// Syncs at once: something waits for it.
     pub(super) fn sync_now(&mut self, partition: PartitionId, out: &mut Vec<Output>) {
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         match hosted.log.sync_job() {
             Ok(Some(job)) => self.sync(partition, job, out),
             Ok(None) => {}

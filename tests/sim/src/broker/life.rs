@@ -80,7 +80,11 @@ impl Broker {
         }
         let key = self.stream();
         self.session = Some(key);
-        out.push(Output::Open(key, controller::node(prefer.unwrap_or(next)), Purpose::Session));
+        out.push(Output::Open(
+            key,
+            controller::node(prefer.unwrap_or(next)),
+            Purpose::Session,
+        ));
     }
 
     fn registration(&self) -> RegisterBroker {
@@ -98,7 +102,11 @@ impl Broker {
             features: metadata::feature::served(),
             rack: None,
             directories: vec![DirectoryId(Uuid::from_bytes(self.dir.id().0))],
-            previous_epoch: self.dir.clean_shutdown().and_then(|mark| mark.broker_epoch).map(BrokerEpoch),
+            previous_epoch: self
+                .dir
+                .clean_shutdown()
+                .and_then(|mark| mark.broker_epoch)
+                .map(BrokerEpoch),
         }
     }
 
@@ -130,7 +138,10 @@ impl Broker {
 
     pub(super) fn checkpoint(&mut self) -> Result<(), LogFault> {
         let of = |offset: fn(&Log) -> partition_log::Offset| -> Vec<(TopicPartition, partition_log::Offset)> {
-            self.hosted.values().map(|hosted| (hosted.name.clone(), offset(&hosted.log))).collect()
+            self.hosted
+                .values()
+                .map(|hosted| (hosted.name.clone(), offset(&hosted.log)))
+                .collect()
         };
         let points = of(Log::recovery_point);
         let starts = of(Log::log_start);

@@ -24,13 +24,20 @@ impl Broker {
         let now = self.now(at);
         for effect in self.follower.step(event, now) {
             match effect {
-                Effect::Open { stream, next_offset, last_term } => {
+                Effect::Open {
+                    stream,
+                    next_offset,
+                    last_term,
+                } => {
                     let controllers = &self.config.controllers;
                     let to = controllers[self.next_follow % controllers.len()];
                     self.next_follow += 1;
                     let key = self.stream();
                     self.follow_stream = Some((key, stream));
-                    let purpose = Purpose::Follow { next_offset, last_term };
+                    let purpose = Purpose::Follow {
+                        next_offset,
+                        last_term,
+                    };
                     out.push(Output::Open(key, controller::node(to), purpose));
                 }
                 Effect::Close { .. } => {
@@ -42,7 +49,11 @@ impl Broker {
                 Effect::Publish { after, .. } => self.publish(at, &after, out),
                 Effect::Applied(below) => {
                     let lanes = self.lanes.iter().map(|image| image.next_offset).collect();
-                    out.push(Output::Fact(Fact::Applied { by: self.incarnation, below, lanes }));
+                    out.push(Output::Fact(Fact::Applied {
+                        by: self.incarnation,
+                        below,
+                        lanes,
+                    }));
                     self.live(at, lifecycle::Event::Applied(below), out);
                 }
                 Effect::ActiveIs(active) => self.active = Some(active),
@@ -55,7 +66,10 @@ impl Broker {
     }
 
     fn publish(&mut self, at: At, after: &Arc<Image>, out: &mut Vec<Output>) {
-        out.push(Output::Fact(Fact::Published { by: self.incarnation, image: Arc::clone(after) }));
+        out.push(Output::Fact(Fact::Published {
+            by: self.incarnation,
+            image: Arc::clone(after),
+        }));
         for lane in 0..self.lanes.len() {
             let due = self.lanes_free_at[lane].max(at.world) + self.chance.span(Duration::ZERO, LANE_MAX);
             self.lanes_free_at[lane] = due;
@@ -98,12 +112,29 @@ impl Broker {
             && held == key
         {
             let event = match word {
-                Word::Hello(lineage) => Event::Hello { stream, cluster_id: CLUSTER.to_owned(), lineage },
-                Word::Snapshot(piece) => Event::Snapshot { stream, piece: *piece },
-                Word::Batch(batch) => Event::Batch { stream, batch: (*batch).clone() },
-                Word::Progress { committed_end, term, active } => {
-                    Event::Progress { stream, committed_end, term, active }
-                }
+                Word::Hello(lineage) => Event::Hello {
+                    stream,
+                    cluster_id: CLUSTER.to_owned(),
+                    lineage,
+                },
+                Word::Snapshot(piece) => Event::Snapshot {
+                    stream,
+                    piece: *piece,
+                },
+                Word::Batch(batch) => Event::Batch {
+                    stream,
+                    batch: (*batch).clone(),
+                },
+                Word::Progress {
+                    committed_end,
+                    term,
+                    active,
+                } => Event::Progress {
+                    stream,
+                    committed_end,
+                    term,
+                    active,
+                },
                 other => unreachable!("a controller never says {other:?} to followers"),
             };
             self.follow_metadata(at, event, out);

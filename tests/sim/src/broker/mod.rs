@@ -134,22 +134,33 @@ impl Broker {
         now: Duration,
         mut chance: Chance,
     ) -> Result<Self, LogDirError> {
-        let host = LogHost { disk: Arc::new(disk), entropy: Arc::new(SeededEntropy::new(chance.bits())) };
-        let owner = DirOwner { cluster_id: CLUSTER.to_owned(), node_id: config.me.0 };
+        let host = LogHost {
+            disk: Arc::new(disk),
+            entropy: Arc::new(SeededEntropy::new(chance.bits())),
+        };
+        let owner = DirOwner {
+            cluster_id: CLUSTER.to_owned(),
+            node_id: config.me.0,
+        };
         let dir = LogDir::open(&host, &PathBuf::from("/data"), &owner)?;
         let lanes = NonZeroUsize::new(2).expect("two is not zero");
         let start = Moment::START;
         let mut later = Agenda::default();
         later.put(now + config.checkpoint_interval, Later::Checkpoint);
+        let id = IncarnationId(Uuid::from_random_bits(chance.wide_bits()));
         Ok(Self {
-            incarnation: Incarnation { broker: config.me, boot },
-            id: IncarnationId(Uuid::from_random_bits(chance.wide_bits())),
+            incarnation: Incarnation {
+                broker: config.me,
+                boot,
+            },
+            id,
             started: now,
             host,
             dir,
             lifecycle: Lifecycle::new(config.timing, start),
             last_epoch: None,
-            follower: Follower::new(Some(CLUSTER.to_owned()), lanes, config.idle_interval, start),
+            follower: Follower::new(Some(CLUSTER.to_owned()), lanes, config.idle_interval, start)
+                .of_process(config.me, id),
             lanes: vec![Arc::default(); lanes.get()],
             lanes_free_at: vec![now; lanes.get()],
             hosted: BTreeMap::new(),
@@ -197,11 +208,17 @@ impl Broker {
     }
 
     fn stream(&mut self) -> StreamKey {
-        StreamKey { opener: self.node(), number: self.number() }
+        StreamKey {
+            opener: self.node(),
+            number: self.number(),
+        }
     }
 
     fn call(&mut self) -> CallKey {
-        CallKey { asker: self.node(), number: self.number() }
+        CallKey {
+            asker: self.node(),
+            number: self.number(),
+        }
     }
 
     /// The moment at which the next write reaches the disk; writes reach it one after the other.
@@ -212,7 +229,10 @@ impl Broker {
     }
 
     fn alarm(&self, what: String, out: &mut Vec<Output>) {
-        out.push(Output::Fact(Fact::Alarm { by: format!("{:?}", self.incarnation), what }));
+        out.push(Output::Fact(Fact::Alarm {
+            by: format!("{:?}", self.incarnation),
+            what,
+        }));
     }
 
     fn fail(&mut self, why: String, out: &mut Vec<Output>) {
@@ -226,7 +246,9 @@ impl Broker {
     pub fn hosted(
         &self,
     ) -> impl Iterator<Item = (PartitionId, &broker_core::replica::Replica, &partition_log::Log)> {
-        self.hosted.iter().map(|(id, hosted)| (*id, &hosted.replica, &hosted.log))
+        self.hosted
+            .iter()
+            .map(|(id, hosted)| (*id, &hosted.replica, &hosted.log))
     }
 
     /// The image that it acts on.
@@ -259,7 +281,8 @@ impl Broker {
                 if let Err(fault) = self.checkpoint() {
                     self.disk_failed(&fault, out);
                 }
-                self.later.put(at.world + self.config.checkpoint_interval, Later::Checkpoint);
+                self.later
+                    .put(at.world + self.config.checkpoint_interval, Later::Checkpoint);
             }
         }
     }
@@ -278,8 +301,12 @@ impl Broker {
             self.follow_metadata(at, follow::Event::Tick, out);
         }
         let is_due = |hosted: &Hosted| hosted.replica.next_tick().is_some_and(|due| due <= now);
-        let due: Vec<PartitionId> =
-            self.hosted.iter().filter(|(_, hosted)| is_due(hosted)).map(|(id, _)| *id).collect();
+        let due: Vec<PartitionId> = self
+            .hosted
+            .iter()
+            .filter(|(_, hosted)| is_due(hosted))
+            .map(|(id, _)| *id)
+            .collect();
         for partition in due {
             if let Some(hosted) = self.hosted.get_mut(&partition) {
                 let effects = hosted.replica.tick(now);
@@ -324,9 +351,15 @@ impl Process for Broker {
         let moments = [
             self.lifecycle.next_tick(),
             Some(self.follower.next_tick()),
-            self.hosted.values().filter_map(|hosted| hosted.replica.next_tick()).min(),
+            self.hosted
+                .values()
+                .filter_map(|hosted| hosted.replica.next_tick())
+                .min(),
             self.next_pump(),
-            self.pendings.values().map(|(pending, _)| pending.deadline()).min(),
+            self.pendings
+                .values()
+                .map(|(pending, _)| pending.deadline())
+                .min(),
         ];
         let moments = moments.into_iter().flatten().map(|moment| self.world(moment));
         let parked = self.parked.iter().map(|parked| parked.deadline).min();

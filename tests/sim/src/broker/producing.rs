@@ -65,15 +65,27 @@ impl Broker {
         self.connections.remove(&key);
         self.held.retain(|held| held.place.connection != key);
         self.parked.retain(|parked| !parked.is_of(key));
-        let gone: Vec<Place> =
-            self.pendings.keys().filter(|place| place.connection == key).copied().collect();
+        let gone: Vec<Place> = self
+            .pendings
+            .keys()
+            .filter(|place| place.connection == key)
+            .copied()
+            .collect();
         for place in gone {
             self.pendings.remove(&place);
         }
     }
 
-    pub(super) fn requested(&mut self, at: At, key: StreamKey, request: ClientRequest, out: &mut Vec<Output>) {
-        let Some(connection) = self.connections.get_mut(&key) else { return };
+    pub(super) fn requested(
+        &mut self,
+        at: At,
+        key: StreamKey,
+        request: ClientRequest,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
         connection.socket.push_back(request);
         self.read_socket(at, key, out);
     }
@@ -88,7 +100,9 @@ impl Broker {
                 ClientAsk::Produce { batch, .. } => (Kind::Produce, batch.len()),
                 ClientAsk::Fetch { .. } | ClientAsk::Locate | ClientAsk::ProducerId => (Kind::Barrier, 100),
             };
-            connection.requests.insert(connection.pipeline.next_request(), (request, arrived));
+            connection
+                .requests
+                .insert(connection.pipeline.next_request(), (request, arrived));
             let effects = connection.pipeline.step(Event::Arrived { kind, bytes });
             if effects.is_empty() {
                 out.push(Output::Mark(Mark::PipelineHeld));
@@ -98,7 +112,9 @@ impl Broker {
     }
 
     fn step_pipeline(&mut self, at: At, key: StreamKey, event: Event, out: &mut Vec<Output>) {
-        let Some(connection) = self.connections.get_mut(&key) else { return };
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
         let effects = connection.pipeline.step(event);
         self.carry_pipeline(at, key, effects, out);
         self.read_socket(at, key, out);
@@ -107,9 +123,18 @@ impl Broker {
     fn carry_pipeline(&mut self, at: At, key: StreamKey, effects: Vec<Effect>, out: &mut Vec<Output>) {
         for effect in effects {
             match effect {
-                Effect::Start(request) => self.begin(at, Place { connection: key, request }, out),
+                Effect::Start(request) => self.begin(
+                    at,
+                    Place {
+                        connection: key,
+                        request,
+                    },
+                    out,
+                ),
                 Effect::Send(request) => {
-                    let Some(connection) = self.connections.get_mut(&key) else { return };
+                    let Some(connection) = self.connections.get_mut(&key) else {
+                        return;
+                    };
                     let (asked, _) = connection.requests.remove(&request).expect("it was asked");
                     let answer = connection.answers.remove(&request).expect("it has ended");
                     let before = connection.last_answered.replace(asked.number);
@@ -130,9 +155,16 @@ impl Broker {
 
     /// A request ends with an answer.
     pub(super) fn end(&mut self, at: At, place: Place, answer: ClientAnswer, out: &mut Vec<Output>) {
-        let Some(connection) = self.connections.get_mut(&place.connection) else { return };
+        let Some(connection) = self.connections.get_mut(&place.connection) else {
+            return;
+        };
         connection.answers.insert(place.request, answer);
-        self.step_pipeline(at, place.connection, Event::Ended(place.request, Ending::Answer), out);
+        self.step_pipeline(
+            at,
+            place.connection,
+            Event::Ended(place.request, Ending::Answer),
+            out,
+        );
     }
 
     fn refuse(&mut self, at: At, place: Place, why: ClientError, out: &mut Vec<Output>) {
@@ -140,12 +172,26 @@ impl Broker {
     }
 
     fn begin(&mut self, at: At, place: Place, out: &mut Vec<Output>) {
-        let Some(connection) = self.connections.get(&place.connection) else { return };
+        let Some(connection) = self.connections.get(&place.connection) else {
+            return;
+        };
         let (request, arrived) = &connection.requests[&place.request];
         let arrived = *arrived;
         match request.what.clone() {
-            ClientAsk::Produce { partition, .. } => self.arrived(at, Held { place, partition, arrived }, out),
-            ClientAsk::Fetch { partition, offset, leader_epoch } => {
+            ClientAsk::Produce { partition, .. } => self.arrived(
+                at,
+                Held {
+                    place,
+                    partition,
+                    arrived,
+                },
+                out,
+            ),
+            ClientAsk::Fetch {
+                partition,
+                offset,
+                leader_epoch,
+            } => {
                 self.consumer_reads(at, place, (partition, offset, leader_epoch), out);
             }
             ClientAsk::Locate => {
@@ -172,7 +218,13 @@ impl Broker {
                     leader_epoch: state.leader_epoch,
                     replicas: state.replicas.clone(),
                 };
-                (PartitionId { topic: *topic, index: *index }, place)
+                (
+                    PartitionId {
+                        topic: *topic,
+                        index: *index,
+                    },
+                    place,
+                )
             })
         });
         places.collect()
@@ -208,9 +260,13 @@ impl Broker {
 
     /// The batch of a Produce reaches the log.
     pub(super) fn append(&mut self, at: At, place: Place, out: &mut Vec<Output>) {
-        let Some(connection) = self.connections.get(&place.connection) else { return };
+        let Some(connection) = self.connections.get(&place.connection) else {
+            return;
+        };
         let (request, _) = &connection.requests[&place.request];
-        let ClientAsk::Produce { partition, batch } = request.what.clone() else { return };
+        let ClientAsk::Produce { partition, batch } = request.what.clone() else {
+            return;
+        };
         let Some(hosted) = self.hosted.get_mut(&partition) else {
             return self.refuse(at, place, ClientError::NotLeader, out);
         };
@@ -246,7 +302,12 @@ impl Broker {
             AppendOutcome::Duplicate => out.push(Output::Mark(Mark::DuplicateRecognised)),
             AppendOutcome::Written => {
                 let (by, epoch, end) = (self.incarnation, leader_epoch, required);
-                out.push(Output::Fact(Fact::Appended { by, partition, epoch, end }));
+                out.push(Output::Fact(Fact::Appended {
+                    by,
+                    partition,
+                    epoch,
+                    end,
+                }));
             }
         }
         match appended.sync {
@@ -274,7 +335,9 @@ impl Broker {
         pending.wait_for(waiter, partition);
         self.pendings.insert(place, (pending, first));
         self.waiters.insert(waiter, place);
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         // Whoever waits is known before the watermark moves over what was appended.
         if outcome == AppendOutcome::Written {
             let grown = hosted.replica.appended(LogEnd(required), now);
@@ -282,28 +345,45 @@ impl Broker {
             self.wake(at, partition, Wake::Appended, out);
         }
         self.step_pipeline(at, place.connection, Event::Appended(place.request), out);
-        let Some(hosted) = self.hosted.get_mut(&partition) else { return };
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         let effects = hosted.replica.await_replication(waiter, required);
         self.carry_out(at, partition, effects, out);
     }
 
-    pub(super) fn completed(&mut self, at: At, waiter: WaiterId, outcome: WaitOutcome, out: &mut Vec<Output>) {
-        let Some(place) = self.waiters.remove(&waiter) else { return };
+    pub(super) fn completed(
+        &mut self,
+        at: At,
+        waiter: WaiterId,
+        outcome: WaitOutcome,
+        out: &mut Vec<Output>,
+    ) {
+        let Some(place) = self.waiters.remove(&waiter) else {
+            return;
+        };
         if matches!(outcome, WaitOutcome::NotLeader { .. }) {
             out.push(Output::Mark(Mark::WaitEndedByMove));
         }
-        let Some((pending, _)) = self.pendings.get_mut(&place) else { return };
+        let Some((pending, _)) = self.pendings.get_mut(&place) else {
+            return;
+        };
         if pending.completed(waiter, outcome) == Verdict::Answer {
             self.answer_produce(at, place, out);
         }
     }
 
     fn answer_produce(&mut self, at: At, place: Place, out: &mut Vec<Output>) {
-        let Some((pending, first)) = self.pendings.remove(&place) else { return };
+        let Some((pending, first)) = self.pendings.remove(&place) else {
+            return;
+        };
         let outcome = pending.into_outcomes().into_iter().next();
         let result = match outcome {
             Some((partition, WaitOutcome::Replicated)) => {
-                out.push(Output::Fact(Fact::Acknowledged { partition, end: Offset(first.0 + 1) }));
+                out.push(Output::Fact(Fact::Acknowledged {
+                    partition,
+                    end: Offset(first.0 + 1),
+                }));
                 Ok(first)
             }
             Some((_, WaitOutcome::NotLeader { .. })) => Err(ClientError::NotLeader),
@@ -322,7 +402,9 @@ impl Broker {
             .map(|(place, _)| *place)
             .collect();
         for place in due {
-            let Some((pending, _)) = self.pendings.get_mut(&place) else { continue };
+            let Some((pending, _)) = self.pendings.get_mut(&place) else {
+                continue;
+            };
             for (partition, waiter) in pending.expire(now) {
                 self.waiters.remove(&waiter);
                 if let Some(hosted) = self.hosted.get_mut(&partition) {

@@ -46,9 +46,7 @@ impl Parked {
 
     fn is_woken(&self, partition: PartitionId, wake: Wake) -> bool {
         match &self.what {
-            Waiting::Consumer(_, (wanted, ..)) => {
-                *wanted == partition && woken_by(wake, Bound::Watermark)
-            }
+            Waiting::Consumer(_, (wanted, ..)) => *wanted == partition && woken_by(wake, Bound::Watermark),
             Waiting::Follower(_, _, _, fetches) => {
                 fetches.iter().any(|(wanted, _)| *wanted == partition) && woken_by(wake, Bound::LogEnd)
             }
@@ -59,8 +57,9 @@ impl Parked {
 impl Broker {
     /// Lets the fetches that wait for this look again.
     pub(super) fn wake(&mut self, at: At, partition: PartitionId, wake: Wake, out: &mut Vec<Output>) {
-        let (woken, still) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.is_woken(partition, wake));
+        let (woken, still) = std::mem::take(&mut self.parked)
+            .into_iter()
+            .partition(|parked| parked.is_woken(partition, wake));
         self.parked = still;
         let woken: VecDeque<Parked> = woken;
         for parked in woken {
@@ -69,8 +68,9 @@ impl Broker {
     }
 
     pub(super) fn expire_parked(&mut self, at: At, out: &mut Vec<Output>) {
-        let (due, still) =
-            std::mem::take(&mut self.parked).into_iter().partition(|parked| parked.deadline <= at.world);
+        let (due, still) = std::mem::take(&mut self.parked)
+            .into_iter()
+            .partition(|parked| parked.deadline <= at.world);
         self.parked = still;
         let due: VecDeque<Parked> = due;
         for parked in due {
@@ -86,7 +86,10 @@ impl Broker {
                 if is_due || read.as_ref().map_or(true, |fetched| !fetched.batches.is_empty()) {
                     return self.end(at, place, ClientAnswer::Fetched(read), out);
                 }
-                self.parked.push_back(Parked { deadline, what: Waiting::Consumer(place, consume) });
+                self.parked.push_back(Parked {
+                    deadline,
+                    what: Waiting::Consumer(place, consume),
+                });
             }
             Waiting::Follower(call, follower, epoch, fetches) => {
                 let answers = self.read_as_follower(at, follower, epoch, &fetches, out);
@@ -110,7 +113,11 @@ impl Broker {
 
     pub(super) fn asked(&mut self, at: At, call: CallKey, ask: Ask, out: &mut Vec<Output>) {
         match ask {
-            Ask::Fetch { follower, epoch, fetches } => {
+            Ask::Fetch {
+                follower,
+                epoch,
+                fetches,
+            } => {
                 let waiting = Waiting::Follower(call, follower, epoch, fetches);
                 self.look(at, waiting, at.world + WAIT_MAX, out);
             }
@@ -126,9 +133,16 @@ impl Broker {
         }
     }
 
-    fn as_leader(&self, partition: PartitionId, epoch: LeaderEpoch) -> Option<broker_core::offsets::LogFacts> {
+    fn as_leader(
+        &self,
+        partition: PartitionId,
+        epoch: LeaderEpoch,
+    ) -> Option<broker_core::offsets::LogFacts> {
         let view = self.hosted.get(&partition)?.replica.view();
-        let hint = LeaderHint { leader: view.leader, epoch: view.leader_epoch };
+        let hint = LeaderHint {
+            leader: view.leader,
+            epoch: view.leader_epoch,
+        };
         fetch::check_epoch(Some(epoch), hint).ok()?;
         match view.serving {
             Serving::Leader { log, .. } => Some(log),
@@ -138,8 +152,14 @@ impl Broker {
 
     fn read_as_consumer(&self, (partition, offset, leader_epoch): Consume) -> Result<Fetched, ClientError> {
         let hosted = self.hosted.get(&partition).ok_or(ClientError::NotLeader)?;
-        let reader = Reader::Consumer { origin: Origin::Known, isolation: Isolation::ReadUncommitted };
-        let claim = Claim { leader_epoch, topic: Some(partition.topic) };
+        let reader = Reader::Consumer {
+            origin: Origin::Known,
+            isolation: Isolation::ReadUncommitted,
+        };
+        let claim = Claim {
+            leader_epoch,
+            topic: Some(partition.topic),
+        };
         fetch::admit(&hosted.replica.view(), hosted.replica.assignment(), reader, claim).map_err(
             |refusal| match refusal {
                 FetchRefusal::FencedLeaderEpoch { .. } | FetchRefusal::UnknownLeaderEpoch { .. } => {
@@ -150,11 +170,17 @@ impl Broker {
             },
         )?;
         let bounds = hosted.log.bounds();
-        let (start, end) = (LogStart(to_core(bounds.log_start)), LogEnd(to_core(bounds.log_end)));
+        let (start, end) = (
+            LogStart(to_core(bounds.log_start)),
+            LogEnd(to_core(bounds.log_end)),
+        );
         fetch::check_range(offset, start, end).map_err(|_| ClientError::OutOfRange)?;
         let watermark = to_core(bounds.high_watermark);
         let batches = read(&hosted.log.view(), offset, watermark);
-        Ok(Fetched { batches, watermark: HighWatermark(watermark) })
+        Ok(Fetched {
+            batches,
+            watermark: HighWatermark(watermark),
+        })
     }
 
     fn read_as_follower(
@@ -184,18 +210,25 @@ impl Broker {
         let now = self.now(at);
         let hosted = self.hosted.get_mut(&partition).ok_or(Failure::Passing)?;
         let (view, assignment) = (hosted.replica.view(), hosted.replica.assignment());
-        let claim = Claim { leader_epoch: Some(fetch.leader_epoch), topic: Some(partition.topic) };
+        let claim = Claim {
+            leader_epoch: Some(fetch.leader_epoch),
+            topic: Some(partition.topic),
+        };
         let reader = Reader::Follower { id: follower, epoch };
         fetch::admit(&view, assignment, reader, claim).map_err(|refusal| failure(&refusal))?;
         let bounds = hosted.log.bounds();
-        let (start, end) = (LogStart(to_core(bounds.log_start)), LogEnd(to_core(bounds.log_end)));
+        let (start, end) = (
+            LogStart(to_core(bounds.log_start)),
+            LogEnd(to_core(bounds.log_end)),
+        );
         if let Some(last) = fetch.last_fetched_epoch {
             let log = hosted.log.view();
             let found = match log.end_offset_for_epoch(partition_log::LeaderEpoch(last.0)) {
                 partition_log::EpochEnd::Undefined => None,
-                partition_log::EpochEnd::At { epoch, end } => {
-                    Some(EpochEnd { epoch: LeaderEpoch(epoch.0), end: to_core(end) })
-                }
+                partition_log::EpochEnd::At { epoch, end } => Some(EpochEnd {
+                    epoch: LeaderEpoch(epoch.0),
+                    end: to_core(end),
+                }),
             };
             let diverging = fetch::divergence(last, fetch.offset, found, start, end);
             if let Some(theirs) = diverging.map_err(|refusal| failure(&refusal))? {
@@ -212,11 +245,17 @@ impl Broker {
             leader_end: end,
             at: now,
         };
-        let effects =
-            hosted.replica.follower_fetched(follower, fetched).map_err(|_| Failure::Passing)?;
+        let effects = hosted
+            .replica
+            .follower_fetched(follower, fetched)
+            .map_err(|_| Failure::Passing)?;
         let (watermark, log_start) = (hosted.watermark(), start);
         self.carry_out(at, partition, effects, out);
-        Ok(FollowerAnswer::Records { batches, watermark, log_start })
+        Ok(FollowerAnswer::Records {
+            batches,
+            watermark,
+            log_start,
+        })
     }
 }
 

@@ -36,7 +36,15 @@ struct Links {
 impl Links {
     fn new(me: NodeId, brokers: Vec<BrokerId>, chance: Chance) -> Self {
         let (open, places) = (BTreeMap::new(), BTreeMap::new());
-        Self { me, brokers, chance, next_number: 0, open, places, refresh_at: Duration::ZERO }
+        Self {
+            me,
+            brokers,
+            chance,
+            next_number: 0,
+            open,
+            places,
+            refresh_at: Duration::ZERO,
+        }
     }
 
     fn number(&mut self) -> u64 {
@@ -50,7 +58,10 @@ impl Links {
             Some((key, true)) => Some(*key),
             Some((_, false)) => None,
             None => {
-                let key = StreamKey { opener: self.me, number: self.number() };
+                let key = StreamKey {
+                    opener: self.me,
+                    number: self.number(),
+                };
                 self.open.insert(broker, (key, false));
                 out.push(Output::Open(key, NodeId::Broker(broker.0), Purpose::Client));
                 None

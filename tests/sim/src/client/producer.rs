@@ -84,7 +84,11 @@ impl Producer {
     /// A producer that hands in a batch about every `interval`.
     #[must_use]
     pub fn new(me: u32, kind: Kind, brokers: Vec<BrokerId>, interval: Duration, seed: u64) -> Self {
-        let links = Links::new(NodeId::Client(me), brokers, Chance::of(seed, &format!("links {me}")));
+        let links = Links::new(
+            NodeId::Client(me),
+            brokers,
+            Chance::of(seed, &format!("links {me}")),
+        );
         Self {
             kind,
             links,
@@ -132,7 +136,10 @@ impl Producer {
     }
 
     fn ask_for_id(&mut self, now: Duration, out: &mut Vec<Output>) {
-        if self.id_asked_at.is_some_and(|at| now < at + Duration::from_millis(500)) {
+        if self
+            .id_asked_at
+            .is_some_and(|at| now < at + Duration::from_millis(500))
+        {
             return;
         }
         let broker = self.links.any_broker();
@@ -154,7 +161,11 @@ impl Producer {
         }
         let mut builder = BatchBuilder::new(Codec::None);
         if let Some(id) = self.id {
-            builder = builder.producer(ProducerState { id: id.0, epoch: 0, base_sequence: line.next_sequence });
+            builder = builder.producer(ProducerState {
+                id: id.0,
+                epoch: 0,
+                base_sequence: line.next_sequence,
+            });
         }
         let count = self.chance.between(1, 3);
         let mut records = Vec::new();
@@ -163,21 +174,51 @@ impl Producer {
             builder.append(1_800_000_000_000, None, Some(&payload), &[]);
             records.push(self.sent.len());
             let (generation, outcome) = (self.generation, Outcome::Unknown);
-            self.sent.push(Sent { generation, partition, payload, outcome });
+            self.sent.push(Sent {
+                generation,
+                partition,
+                payload,
+                outcome,
+            });
         }
         line.next_sequence += i32::try_from(count).expect("a few");
-        line.batches.push_back(Waiting { records, bytes: builder.build(), since: now, asked: None });
+        line.batches.push_back(Waiting {
+            records,
+            bytes: builder.build(),
+            since: now,
+            asked: None,
+        });
     }
 
     fn send_line(&mut self, now: Duration, partition: PartitionId, out: &mut Vec<Output>) {
-        let Some(leader) = self.links.places.get(&partition).and_then(|place| place.leader) else { return };
-        let Some(line) = self.lines.get_mut(&partition) else { return };
-        if now < line.retry_at || line.batches.iter().take(IN_FLIGHT_MAX).all(|batch| batch.asked.is_some()) {
+        let Some(leader) = self.links.places.get(&partition).and_then(|place| place.leader) else {
+            return;
+        };
+        let Some(line) = self.lines.get_mut(&partition) else {
+            return;
+        };
+        if now < line.retry_at
+            || line
+                .batches
+                .iter()
+                .take(IN_FLIGHT_MAX)
+                .all(|batch| batch.asked.is_some())
+        {
             return;
         }
-        let Some(key) = self.links.to(leader, out) else { return };
-        for batch in line.batches.iter_mut().take(IN_FLIGHT_MAX).filter(|batch| batch.asked.is_none()) {
-            let what = ClientAsk::Produce { partition, batch: batch.bytes.clone() };
+        let Some(key) = self.links.to(leader, out) else {
+            return;
+        };
+        for batch in line
+            .batches
+            .iter_mut()
+            .take(IN_FLIGHT_MAX)
+            .filter(|batch| batch.asked.is_none())
+        {
+            let what = ClientAsk::Produce {
+                partition,
+                batch: batch.bytes.clone(),
+            };
             let number = self.links.send(key, what, out);
             batch.asked = Some(number);
             self.asked.insert(number, (partition, key));
@@ -185,9 +226,15 @@ impl Producer {
     }
 
     fn answered(&mut self, now: Duration, number: u64, result: Result<Offset, ClientError>) {
-        let Some((partition, _)) = self.asked.remove(&number) else { return };
-        let Some(line) = self.lines.get_mut(&partition) else { return };
-        let Some(at) = line.batches.iter().position(|batch| batch.asked == Some(number)) else { return };
+        let Some((partition, _)) = self.asked.remove(&number) else {
+            return;
+        };
+        let Some(line) = self.lines.get_mut(&partition) else {
+            return;
+        };
+        let Some(at) = line.batches.iter().position(|batch| batch.asked == Some(number)) else {
+            return;
+        };
         match result {
             Ok(first) => {
                 line.refused_in_a_row = 0;
@@ -198,7 +245,9 @@ impl Producer {
             }
             Err(ClientError::Refused(_)) => {
                 let done = line.batches.remove(at).expect("it is there");
-                done.records.into_iter().for_each(|record| self.sent[record].outcome = Outcome::Refused);
+                done.records
+                    .into_iter()
+                    .for_each(|record| self.sent[record].outcome = Outcome::Refused);
                 self.begin_anew();
             }
             Err(why) => {
@@ -215,7 +264,9 @@ impl Producer {
 
     /// Everything of a line is sent again, in order.
     fn retry(&mut self, now: Duration, partition: PartitionId) {
-        let pause = self.chance.span(Duration::from_millis(10), Duration::from_millis(80));
+        let pause = self
+            .chance
+            .span(Duration::from_millis(10), Duration::from_millis(80));
         if let Some(line) = self.lines.get_mut(&partition) {
             line.retry_at = now + pause;
             line.batches.iter_mut().for_each(|batch| batch.asked = None);
@@ -233,7 +284,11 @@ impl Producer {
     }
 
     fn give_up_late(&mut self, now: Duration) {
-        let is_late = |line: &Line| line.batches.front().is_some_and(|batch| batch.since + DELIVERY_MAX < now);
+        let is_late = |line: &Line| {
+            line.batches
+                .front()
+                .is_some_and(|batch| batch.since + DELIVERY_MAX < now)
+        };
         if self.lines.values().any(is_late) {
             self.begin_anew();
         }
@@ -247,8 +302,12 @@ impl Process for Producer {
             Input::StreamReady(key) => self.links.ready(key),
             Input::StreamClosed(key, _) => {
                 self.links.closed(at.world, key);
-                let lost: Vec<u64> =
-                    self.asked.iter().filter(|(_, (_, on))| *on == key).map(|(number, _)| *number).collect();
+                let lost: Vec<u64> = self
+                    .asked
+                    .iter()
+                    .filter(|(_, (_, on))| *on == key)
+                    .map(|(number, _)| *number)
+                    .collect();
                 for number in lost {
                     if let Some((partition, _)) = self.asked.remove(&number) {
                         self.retry(at.world, partition);
@@ -270,9 +329,21 @@ impl Process for Producer {
     }
 
     fn next_tick(&self) -> Option<Duration> {
-        let retries = self.lines.values().map(|line| line.retry_at).filter(|at| self.looked_at < *at);
-        let id = self.id_asked_at.map(|at| at + Duration::from_millis(500)).filter(|_| self.id.is_none());
-        let hand_in = (!self.settling && self.id.is_some() || self.kind == Kind::Plain).then_some(self.next_at);
-        retries.chain(id).chain(hand_in).chain([self.links.refresh_at]).min()
+        let retries = self
+            .lines
+            .values()
+            .map(|line| line.retry_at)
+            .filter(|at| self.looked_at < *at);
+        let id = self
+            .id_asked_at
+            .map(|at| at + Duration::from_millis(500))
+            .filter(|_| self.id.is_none());
+        let hand_in =
+            (!self.settling && self.id.is_some() || self.kind == Kind::Plain).then_some(self.next_at);
+        retries
+            .chain(id)
+            .chain(hand_in)
+            .chain([self.links.refresh_at])
+            .min()
     }
 }

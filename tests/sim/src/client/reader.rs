@@ -45,11 +45,17 @@ pub struct Reader {
 pub fn records(partition: PartitionId, from: Offset, bytes: Bytes) -> Vec<Seen> {
     let mut seen = Vec::new();
     for batch in Batches::new(bytes).map_while(Result::ok) {
-        let Ok(body) = batch.body(BODY_BYTES_MAX) else { break };
+        let Ok(body) = batch.body(BODY_BYTES_MAX) else {
+            break;
+        };
         for record in batch.records(&body).map_while(Result::ok) {
             let offset = batch.header.base_offset + i64::from(record.offset_delta);
             if from.0 <= offset {
-                seen.push(Seen { partition, offset, payload: record.value.unwrap_or_default().to_vec() });
+                seen.push(Seen {
+                    partition,
+                    offset,
+                    payload: record.value.unwrap_or_default().to_vec(),
+                });
             }
         }
     }
@@ -60,7 +66,11 @@ impl Reader {
     /// A consumer that reads everything.
     #[must_use]
     pub fn new(me: u32, brokers: Vec<BrokerId>, stray_per_mille: u64, seed: u64) -> Self {
-        let links = Links::new(NodeId::Client(me), brokers, Chance::of(seed, &format!("links {me}")));
+        let links = Links::new(
+            NodeId::Client(me),
+            brokers,
+            Chance::of(seed, &format!("links {me}")),
+        );
         Self {
             links,
             chance: Chance::of(seed, &format!("reader {me}")),
@@ -87,13 +97,21 @@ impl Reader {
                 false => place.leader,
             };
             let Some(key) = from.and_then(|broker| self.links.to(broker, out)) else {
-                self.pause_until.insert(partition, now + Duration::from_millis(20));
+                self.pause_until
+                    .insert(partition, now + Duration::from_millis(20));
                 continue;
             };
             let offset = *self.next.entry(partition).or_default();
             let leader_epoch = Some(place.leader_epoch);
-            let number =
-                self.links.send(key, ClientAsk::Fetch { partition, offset, leader_epoch }, out);
+            let number = self.links.send(
+                key,
+                ClientAsk::Fetch {
+                    partition,
+                    offset,
+                    leader_epoch,
+                },
+                out,
+            );
             self.asked.insert(number, (partition, key));
         }
     }
@@ -121,7 +139,8 @@ impl Process for Reader {
                         }
                         Err(_) => {
                             self.links.refresh_soon(at.world);
-                            self.pause_until.insert(partition, at.world + Duration::from_millis(50));
+                            self.pause_until
+                                .insert(partition, at.world + Duration::from_millis(50));
                         }
                     }
                 }
@@ -134,6 +153,10 @@ impl Process for Reader {
     }
 
     fn next_tick(&self) -> Option<Duration> {
-        self.pause_until.values().copied().chain([self.links.refresh_at]).min()
+        self.pause_until
+            .values()
+            .copied()
+            .chain([self.links.refresh_at])
+            .min()
     }
 }

@@ -28,7 +28,12 @@ impl Invariant for AcknowledgedBelowLeader {
                 *held = (*held).max(*end);
                 Ok(())
             }
-            Fact::LeadershipBegan { by, partition, epoch, log_end } => match self.0.get(partition) {
+            Fact::LeadershipBegan {
+                by,
+                partition,
+                epoch,
+                log_end,
+            } => match self.0.get(partition) {
                 Some(end) if log_end < end => Err(format!(
                     "{by:?} leads {partition} in epoch {epoch} with {log_end} records of {end} acknowledged"
                 )),

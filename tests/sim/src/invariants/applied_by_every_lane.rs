@@ -17,7 +17,9 @@ impl Invariant for AppliedByEveryLane {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Applied { by, below, lanes } = fact else { return Ok(()) };
+        let Fact::Applied { by, below, lanes } = fact else {
+            return Ok(());
+        };
         match lanes.iter().find(|lane| **lane < *below) {
             Some(lane) => Err(format!("{by:?} told {below} while a lane is at {lane}")),
             None => Ok(()),

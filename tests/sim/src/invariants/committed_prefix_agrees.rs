@@ -22,13 +22,23 @@ impl Invariant for CommittedPrefixAgrees {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Below { by, partition, batches } = fact else { return Ok(()) };
+        let Fact::Below {
+            by,
+            partition,
+            batches,
+        } = fact
+        else {
+            return Ok(());
+        };
         for batch in batches {
             let overlapping = self.0.range(..=(*partition, batch.last)).next_back();
-            if let Some((_, held)) = overlapping.filter(|((of, _), held)| of == partition && batch.base <= held.last)
+            if let Some((_, held)) =
+                overlapping.filter(|((of, _), held)| of == partition && batch.base <= held.last)
                 && held != batch
             {
-                return Err(format!("{by:?} {partition}: {batch:?} where others have {held:?}"));
+                return Err(format!(
+                    "{by:?} {partition}: {batch:?} where others have {held:?}"
+                ));
             }
             self.0.insert((*partition, batch.base), *batch);
         }

@@ -21,7 +21,9 @@ impl Invariant for EpochsNeverBack {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Committed { image, .. } = fact else { return Ok(()) };
+        let Fact::Committed { image, .. } = fact else {
+            return Ok(());
+        };
         if image.next_offset <= self.0.next_offset {
             return Ok(());
         }
@@ -32,15 +34,22 @@ impl Invariant for EpochsNeverBack {
             }
         }
         for topic in before.topics.values() {
-            let Some(now) = image.topics.get(&topic.id) else { continue };
+            let Some(now) = image.topics.get(&topic.id) else {
+                continue;
+            };
             for (index, was) in &topic.partitions {
-                let Some(is) = now.partitions.get(index) else { continue };
+                let Some(is) = now.partitions.get(index) else {
+                    continue;
+                };
                 if is.leader_epoch < was.leader_epoch || is.epoch < was.epoch {
                     return Err(format!("{}-{index}: from {was:?} to {is:?}", topic.name));
                 }
                 let moved = is.leader != was.leader && is.leader_epoch == was.leader_epoch;
                 if moved || is != was && is.epoch == was.epoch {
-                    return Err(format!("{}-{index}: no new epoch from {was:?} to {is:?}", topic.name));
+                    return Err(format!(
+                        "{}-{index}: no new epoch from {was:?} to {is:?}",
+                        topic.name
+                    ));
                 }
             }
         }

@@ -20,15 +20,22 @@ impl Invariant for FencedNotInSync {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Committed { image, .. } = fact else { return Ok(()) };
+        let Fact::Committed { image, .. } = fact else {
+            return Ok(());
+        };
         let keeps_last = image.feature_level("eligible.leader.replicas.version") == 0;
         let is_fenced = |broker: &BrokerId| image.brokers.get(broker).is_none_or(|held| held.fenced);
         for topic in image.topics.values() {
             for (index, state) in &topic.partitions {
-                let Some(member) = state.in_sync.iter().find(|member| is_fenced(member)) else { continue };
+                let Some(member) = state.in_sync.iter().find(|member| is_fenced(member)) else {
+                    continue;
+                };
                 let is_last = state.in_sync.len() == 1 && state.leader.is_none();
                 if !(keeps_last && is_last) {
-                    return Err(format!("{}-{index}: broker {member} is fenced and in sync", topic.name));
+                    return Err(format!(
+                        "{}-{index}: broker {member} is fenced and in sync",
+                        topic.name
+                    ));
                 }
             }
         }

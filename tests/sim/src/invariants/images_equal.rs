@@ -28,10 +28,16 @@ impl Invariant for ImagesEqual {
             Fact::Published { by, image } => (format!("{by:?}"), image),
             _ => return Ok(()),
         };
-        let held = self.0.entry(image.next_offset).or_insert_with(|| Arc::clone(image));
+        let held = self
+            .0
+            .entry(image.next_offset)
+            .or_insert_with(|| Arc::clone(image));
         if Arc::ptr_eq(held, image) || held == image {
             return Ok(());
         }
-        Err(format!("{who} has another image than others at {}", image.next_offset))
+        Err(format!(
+            "{who} has another image than others at {}",
+            image.next_offset
+        ))
     }
 }

@@ -17,13 +17,25 @@ impl Invariant for LeaderAfterHealing {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Converged { live, image, .. } = fact else { return Ok(()) };
+        let Fact::Converged { live, image, .. } = fact else {
+            return Ok(());
+        };
         for topic in image.topics.values() {
-            for (index, state) in topic.partitions.iter().filter(|(_, state)| state.leader.is_none()) {
-                let mut candidates =
-                    state.in_sync.iter().chain(&state.eligible).chain(&state.last_known_leader);
+            for (index, state) in topic
+                .partitions
+                .iter()
+                .filter(|(_, state)| state.leader.is_none())
+            {
+                let mut candidates = state
+                    .in_sync
+                    .iter()
+                    .chain(&state.eligible)
+                    .chain(&state.last_known_leader);
                 if let Some(candidate) = candidates.find(|candidate| live.contains(candidate)) {
-                    return Err(format!("{}-{index}: broker {candidate} could lead: {state:?}", topic.name));
+                    return Err(format!(
+                        "{}-{index}: broker {candidate} could lead: {state:?}",
+                        topic.name
+                    ));
                 }
             }
         }

@@ -17,15 +17,29 @@ impl Invariant for MembersAreReplicas {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Committed { image, .. } = fact else { return Ok(()) };
+        let Fact::Committed { image, .. } = fact else {
+            return Ok(());
+        };
         for topic in image.topics.values() {
             for (index, state) in &topic.partitions {
-                let outside = state.in_sync.iter().find(|member| !state.replicas.contains(member));
+                let outside = state
+                    .in_sync
+                    .iter()
+                    .find(|member| !state.replicas.contains(member));
                 if let Some(member) = outside {
-                    return Err(format!("{}-{index}: {member} is in sync and no replica", topic.name));
+                    return Err(format!(
+                        "{}-{index}: {member} is in sync and no replica",
+                        topic.name
+                    ));
                 }
-                if state.leader.is_some_and(|leader| !state.in_sync.contains(&leader)) {
-                    return Err(format!("{}-{index}: the leader is not in sync: {state:?}", topic.name));
+                if state
+                    .leader
+                    .is_some_and(|leader| !state.in_sync.contains(&leader))
+                {
+                    return Err(format!(
+                        "{}-{index}: the leader is not in sync: {state:?}",
+                        topic.name
+                    ));
                 }
             }
         }

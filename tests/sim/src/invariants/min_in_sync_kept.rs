@@ -18,9 +18,14 @@ impl Invariant for MinInSyncKept {
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
         match fact {
-            Fact::WatermarkMoved { by, partition, to, in_sync: Some((held, required)) } if held < required => {
-                Err(format!("{by:?} {partition}: to {to} with {held} of {required} in sync"))
-            }
+            Fact::WatermarkMoved {
+                by,
+                partition,
+                to,
+                in_sync: Some((held, required)),
+            } if held < required => Err(format!(
+                "{by:?} {partition}: to {to} with {held} of {required} in sync"
+            )),
             _ => Ok(()),
         }
     }

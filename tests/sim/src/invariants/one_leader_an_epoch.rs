@@ -22,15 +22,21 @@ impl Invariant for OneLeaderAnEpoch {
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
         let (by, partition, epoch) = match fact {
-            Fact::LeadershipBegan { by, partition, epoch, .. } | Fact::Appended { by, partition, epoch, .. } => {
-                (by, partition, epoch)
+            Fact::LeadershipBegan {
+                by, partition, epoch, ..
             }
+            | Fact::Appended {
+                by, partition, epoch, ..
+            } => (by, partition, epoch),
             _ => return Ok(()),
         };
         let held = *self.0.entry((*partition, *epoch)).or_insert(by.broker);
         if held == by.broker {
             return Ok(());
         }
-        Err(format!("{partition} epoch {epoch}: broker {held} led, and so does broker {}", by.broker))
+        Err(format!(
+            "{partition} epoch {epoch}: broker {held} led, and so does broker {}",
+            by.broker
+        ))
     }
 }

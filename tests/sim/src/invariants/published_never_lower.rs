@@ -21,7 +21,9 @@ impl Invariant for PublishedNeverLower {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Published { by, image } = fact else { return Ok(()) };
+        let Fact::Published { by, image } = fact else {
+            return Ok(());
+        };
         match self.0.insert(*by, image.next_offset) {
             Some(before) if image.next_offset < before => {
                 Err(format!("{by:?} published {} after {before}", image.next_offset))

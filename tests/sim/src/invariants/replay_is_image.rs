@@ -20,7 +20,9 @@ impl Invariant for ReplayIsImage {
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
-        let Fact::Converged { image, replayed, .. } = fact else { return Ok(()) };
+        let Fact::Converged { image, replayed, .. } = fact else {
+            return Ok(());
+        };
         if image != replayed {
             return Err(format!("at {} and {}", image.next_offset, replayed.next_offset));
         }

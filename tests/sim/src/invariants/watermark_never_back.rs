@@ -23,14 +23,12 @@ impl Invariant for WatermarkNeverBack {
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {
         match fact {
-            Fact::WatermarkMoved { by, partition, to, .. } => {
-                match self.0.insert((*by, *partition), *to) {
-                    Some(before) if *to < before => {
-                        Err(format!("{by:?} {partition}: from {before} to {to}"))
-                    }
-                    _ => Ok(()),
-                }
-            }
+            Fact::WatermarkMoved {
+                by, partition, to, ..
+            } => match self.0.insert((*by, *partition), *to) {
+                Some(before) if *to < before => Err(format!("{by:?} {partition}: from {before} to {to}")),
+                _ => Ok(()),
+            },
             Fact::Truncated { by, partition, to } => {
                 if let Some(held) = self.0.get_mut(&(*by, *partition)) {
                     *held = (*held).min(*to);

@@ -53,10 +53,17 @@ impl World {
         }
         let ids: Vec<u32> = self.producers.keys().copied().collect();
         for id in ids {
-            let to = Address { node: NodeId::Client(id), boot: 0 };
-            self.agenda.put(self.now + Duration::from_secs(2), Happening::Input(to, Input::Wish(Wish::Settle)));
+            let to = Address {
+                node: NodeId::Client(id),
+                boot: 0,
+            };
+            self.agenda.put(
+                self.now + Duration::from_secs(2),
+                Happening::Input(to, Input::Wish(Wish::Settle)),
+            );
         }
-        self.agenda.put(self.now + Duration::from_secs(3), Happening::Look);
+        self.agenda
+            .put(self.now + Duration::from_secs(3), Happening::Look);
     }
 
     pub(super) fn look(&mut self) {
@@ -72,17 +79,21 @@ impl World {
 
     /// What is not well yet.
     fn missing(&self) -> Option<String> {
-        let Some(active) = self.active() else { return Some("no controller is active".to_owned()) };
+        let Some(active) = self.active() else {
+            return Some("no controller is active".to_owned());
+        };
         let image = self.controllers[&active].process.as_ref()?.image();
-        if let Some((id, _)) = self
-            .controllers
-            .iter()
-            .find(|(_, slot)| slot.process.as_ref().is_none_or(|p| p.image().next_offset.0 + 20 < image.next_offset.0))
-        {
+        if let Some((id, _)) = self.controllers.iter().find(|(_, slot)| {
+            slot.process
+                .as_ref()
+                .is_none_or(|p| p.image().next_offset.0 + 20 < image.next_offset.0)
+        }) {
             return Some(format!("controller {id} is behind or down"));
         }
         for (id, slot) in &self.brokers {
-            let Some(process) = &slot.process else { return Some(format!("broker {id} is down")) };
+            let Some(process) = &slot.process else {
+                return Some(format!("broker {id} is down"));
+            };
             let held = image.brokers.get(&BrokerId(*id));
             if held.is_none_or(|held| held.fenced || Some(held.epoch) != process.epoch()) {
                 return Some(format!("broker {id} is fenced: {:?}", process.phase()));
@@ -93,9 +104,14 @@ impl World {
         }
         for topic in image.topics.values() {
             for (index, state) in &topic.partitions {
-                let partition = PartitionId { topic: topic.id, index: *index };
+                let partition = PartitionId {
+                    topic: topic.id,
+                    index: *index,
+                };
                 let name = format!("{}-{index}", topic.name);
-                let Some(leader) = state.leader else { return Some(format!("{name} has no leader: {state:?}")) };
+                let Some(leader) = state.leader else {
+                    return Some(format!("{name} has no leader: {state:?}"));
+                };
                 if state.in_sync.len() != state.replicas.len() {
                     return Some(format!("{name} has too few in sync: {state:?}"));
                 }
@@ -104,7 +120,10 @@ impl World {
                 }
             }
         }
-        let open = self.producers.iter().find(|(_, slot)| slot.process.as_ref().is_some_and(|p| !p.is_settled()));
+        let open = self
+            .producers
+            .iter()
+            .find(|(_, slot)| slot.process.as_ref().is_some_and(|p| !p.is_settled()));
         open.map(|(id, _)| format!("client {id} has batches without an outcome"))
     }
 
@@ -114,26 +133,46 @@ impl World {
             let (_, _, log) = process.hosted().find(|(id, ..)| *id == partition)?;
             Some(log.bounds())
         };
-        let Some(lead) = bounds(&leader) else { return Some(format!("broker {leader} has no log")) };
+        let Some(lead) = bounds(&leader) else {
+            return Some(format!("broker {leader} has no log"));
+        };
         if lead.high_watermark != lead.log_end {
-            return Some(format!("the leader's watermark is {} of {}", lead.high_watermark, lead.log_end));
+            return Some(format!(
+                "the leader's watermark is {} of {}",
+                lead.high_watermark, lead.log_end
+            ));
         }
         let behind = replicas.iter().find(|replica| {
-            bounds(replica).is_none_or(|held| held.log_end != lead.log_end || held.high_watermark != lead.log_end)
+            bounds(replica)
+                .is_none_or(|held| held.log_end != lead.log_end || held.high_watermark != lead.log_end)
         });
         behind.map(|replica| format!("broker {replica} is behind: {:?}", bounds(replica)))
     }
 
     fn finish(&mut self) {
         let Some(active) = self.active() else { return };
-        let Some(image) = self.controllers[&active].process.as_ref().map(|p| Arc::clone(p.image())) else { return };
+        let Some(image) = self.controllers[&active]
+            .process
+            .as_ref()
+            .map(|p| Arc::clone(p.image()))
+        else {
+            return;
+        };
         let replayed = match self.replayed(&image) {
             Ok(replayed) => Arc::new(replayed),
             Err(why) => return self.broken("replay of the log is the image [design §5]", why),
         };
-        let live: BTreeSet<BrokerId> =
-            image.brokers.iter().filter(|(_, broker)| broker.is_active()).map(|(id, _)| *id).collect();
-        self.judge(&Fact::Converged { live, image, replayed });
+        let live: BTreeSet<BrokerId> = image
+            .brokers
+            .iter()
+            .filter(|(_, broker)| broker.is_active())
+            .map(|(id, _)| *id)
+            .collect();
+        self.judge(&Fact::Converged {
+            live,
+            image,
+            replayed,
+        });
         let history = self.history();
         let verdict = oracle::check(&history);
         self.tally.acknowledged = verdict.acknowledged;
@@ -155,12 +194,16 @@ impl World {
     fn replayed(&self, upto: &Image) -> Result<Image, String> {
         let mut image = Image::default();
         for entry in self.quorum.committed() {
-            let Entry::Batch(bytes) = &entry.entry else { continue };
+            let Entry::Batch(bytes) = &entry.entry else {
+                continue;
+            };
             if upto.next_offset <= image.next_offset {
                 break;
             }
             let batch = MetadataBatch::decode(bytes).map_err(|error| error.to_string())?;
-            image.apply(&batch, entry.term).map_err(|error| error.to_string())?;
+            image
+                .apply(&batch, entry.term)
+                .map_err(|error| error.to_string())?;
         }
         Ok(image)
     }
@@ -171,7 +214,13 @@ impl World {
         for topic in self.newest.topics.values() {
             for index in topic.partitions.keys() {
                 let next = u32::try_from(numbers.len()).expect("few");
-                numbers.insert(PartitionId { topic: topic.id, index: *index }, next);
+                numbers.insert(
+                    PartitionId {
+                        topic: topic.id,
+                        index: *index,
+                    },
+                    next,
+                );
             }
         }
         for (id, slot) in &self.producers {
@@ -202,7 +251,9 @@ impl World {
             seen.for_each(|seen| read(oracle::Reader(*id), seen));
         }
         for (partition, _) in &numbers {
-            self.whole_log(*partition).iter().for_each(|seen| read(LAST_READER, seen));
+            self.whole_log(*partition)
+                .iter()
+                .for_each(|seen| read(LAST_READER, seen));
         }
         history.complete.insert(LAST_READER);
         history

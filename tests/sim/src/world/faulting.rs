@@ -29,7 +29,8 @@ impl World {
         if let Some(what) = self.begin_fault(fault) {
             self.tally.faults += 1;
             self.tell(format!("fault {place}: {what}"));
-            self.agenda.put(self.now + fault.lasts, Happening::FaultOver(place));
+            self.agenda
+                .put(self.now + fault.lasts, Happening::FaultOver(place));
         }
     }
 
@@ -38,10 +39,14 @@ impl World {
         let broker = self.broker_of(fault.dice);
         let node = self.node_of(fault.dice);
         match fault.kind {
-            FaultKind::Crash => self.crash(node, fault.lasts).then(|| format!("{node:?} is killed")),
+            FaultKind::Crash => self
+                .crash(node, fault.lasts)
+                .then(|| format!("{node:?} is killed")),
             FaultKind::PowerLoss => self.lose_power(broker, fault),
             FaultKind::Wipe => self.wipe(broker, fault),
-            FaultKind::CleanStop => self.stop(broker).then(|| format!("broker {broker} is asked to stop")),
+            FaultKind::CleanStop => self
+                .stop(broker)
+                .then(|| format!("broker {broker} is asked to stop")),
             FaultKind::Pause => {
                 self.pause(node, self.now + fault.lasts);
                 Some(format!("{node:?} stands still for {:?}", fault.lasts))
@@ -68,7 +73,9 @@ impl World {
                 let leader = self.quorum.leader()?;
                 let told = self.quorum.restart_in_place(leader, self.now);
                 self.tell_controllers(told);
-                Some(format!("the quorum core of controller {leader} is rebuilt in place"))
+                Some(format!(
+                    "the quorum core of controller {leader} is rebuilt in place"
+                ))
             }
             FaultKind::LapseLease => {
                 let links = self.links_of(fault);
@@ -92,7 +99,8 @@ impl World {
             FaultKind::Roll => {
                 let brokers: Vec<i32> = self.brokers.keys().copied().collect();
                 for (turn, id) in (0..).zip(brokers) {
-                    self.agenda.put(self.now + Duration::from_secs(3) * turn, Happening::Stop(id));
+                    self.agenda
+                        .put(self.now + Duration::from_secs(3) * turn, Happening::Stop(id));
                 }
                 Some("all brokers are rolled".to_owned())
             }
@@ -115,7 +123,11 @@ impl World {
                 self.put_deliveries(deliveries);
             }
             FaultKind::SlowDisk => {
-                if let Some(process) = self.brokers.get_mut(&broker).and_then(|slot| slot.process.as_mut()) {
+                if let Some(process) = self
+                    .brokers
+                    .get_mut(&broker)
+                    .and_then(|slot| slot.process.as_mut())
+                {
                     process.disk_penalty = Duration::ZERO;
                 }
             }
@@ -141,7 +153,9 @@ impl World {
 
     fn nodes(&self) -> Vec<NodeId> {
         let controllers = self.controllers.keys().map(|id| NodeId::Controller(*id));
-        controllers.chain(self.brokers.keys().map(|id| NodeId::Broker(*id))).collect()
+        controllers
+            .chain(self.brokers.keys().map(|id| NodeId::Broker(*id)))
+            .collect()
     }
 
     /// The links that a fault cuts, one way each.
@@ -153,11 +167,20 @@ impl World {
             others.flat_map(|other| [(one, other), (other, one)]).collect()
         };
         let pick = |of: &[NodeId]| of[usize::try_from((fault.dice >> 24) % of.len() as u64).expect("few")];
-        let controllers = || self.controllers.keys().map(|id| NodeId::Controller(*id)).collect::<Vec<_>>();
+        let controllers = || {
+            self.controllers
+                .keys()
+                .map(|id| NodeId::Controller(*id))
+                .collect::<Vec<_>>()
+        };
         match fault.kind {
             FaultKind::CutOneWay => {
                 let other = pick(&nodes);
-                if other == node { Vec::new() } else { vec![(node, other)] }
+                if other == node {
+                    Vec::new()
+                } else {
+                    vec![(node, other)]
+                }
             }
             FaultKind::Isolate => both(node, nodes),
             FaultKind::CutControllers => both(broker, controllers()),
@@ -175,8 +198,12 @@ impl World {
     fn crash(&mut self, node: NodeId, lasts: Duration) -> bool {
         let boot = match node {
             NodeId::Controller(id) => {
-                let Some(slot) = self.controllers.get_mut(&id) else { return false };
-                let Some(process) = slot.process.take() else { return false };
+                let Some(slot) = self.controllers.get_mut(&id) else {
+                    return false;
+                };
+                let Some(process) = slot.process.take() else {
+                    return false;
+                };
                 let image = process.image();
                 let dumped = Image::from_dump(image.dump_header(), dump(image));
                 if self.chance.per_mille(700)
@@ -188,7 +215,9 @@ impl World {
                 self.controllers[&id].boot
             }
             NodeId::Broker(id) => {
-                let Some(slot) = self.brokers.get_mut(&id) else { return false };
+                let Some(slot) = self.brokers.get_mut(&id) else {
+                    return false;
+                };
                 if slot.process.take().is_none() {
                     return false;
                 }
@@ -197,7 +226,9 @@ impl World {
             NodeId::Client(_) => return false,
         };
         let noticed = self.chance.span(Duration::ZERO, Duration::from_millis(5));
-        let deliveries = self.streams.process_gone(Address { node, boot }, self.now, noticed);
+        let deliveries = self
+            .streams
+            .process_gone(Address { node, boot }, self.now, noticed);
         self.put_deliveries(deliveries);
         self.agenda.put(self.now + lasts, Happening::Restart(node));
         true
@@ -236,7 +267,10 @@ impl World {
     }
 
     pub(super) fn stop(&mut self, broker: i32) -> bool {
-        let up = self.brokers.get(&broker).is_some_and(|slot| slot.process.is_some());
+        let up = self
+            .brokers
+            .get(&broker)
+            .is_some_and(|slot| slot.process.is_some());
         if up && self.stopping.insert(broker) {
             self.give_current(NodeId::Broker(broker), Input::Stop);
             return true;
@@ -280,9 +314,14 @@ impl World {
     pub(super) fn create_topic(&mut self, place: usize) {
         let name = format!("topic-{place}");
         let active = self.active();
-        let image = active.and_then(|id| self.controllers[&id].process.as_ref()).map(|p| Arc::clone(p.image()));
+        let image = active
+            .and_then(|id| self.controllers[&id].process.as_ref())
+            .map(|p| Arc::clone(p.image()));
         let Some((active, image)) = active.zip(image) else {
-            return self.agenda.put(self.now + Duration::from_millis(300), Happening::CreateTopic(place));
+            return self.agenda.put(
+                self.now + Duration::from_millis(300),
+                Happening::CreateTopic(place),
+            );
         };
         if image.topic_named(&name).is_some() {
             self.topics_created.insert(place);
@@ -291,11 +330,17 @@ impl World {
         let usable = image.brokers.values().filter(|broker| broker.is_active()).count();
         if self.plan.replication <= usable {
             let request = setup::topic(&self.plan, place, self.chance.wide_bits());
-            let call = CallKey { asker: OPERATOR, number: self.tally.events };
+            let call = CallKey {
+                asker: OPERATOR,
+                number: self.tally.events,
+            };
             let ask = Ask::Command(Box::new(Command::CreateTopics(request)));
             self.give_current(NodeId::Controller(active), Input::Asked(call, ask));
         }
-        self.agenda.put(self.now + Duration::from_millis(300), Happening::CreateTopic(place));
+        self.agenda.put(
+            self.now + Duration::from_millis(300),
+            Happening::CreateTopic(place),
+        );
     }
 
     /// The active controller of the highest term.
@@ -309,7 +354,9 @@ impl World {
 
     /// Takes note of what concerns the world itself.
     pub(super) fn notice(&mut self, fact: &Fact) {
-        let Fact::Committed { image, .. } = fact else { return };
+        let Fact::Committed { image, .. } = fact else {
+            return;
+        };
         if image.next_offset <= self.newest.next_offset {
             return;
         }
@@ -320,7 +367,10 @@ impl World {
                 if state.leader.is_none() {
                     self.marks.reached(Mark::Leaderless);
                 }
-                let was = before.topics.get(&topic.id).and_then(|topic| topic.partitions.get(index));
+                let was = before
+                    .topics
+                    .get(&topic.id)
+                    .and_then(|topic| topic.partitions.get(index));
                 if let (Some(was), Some(leader)) = (was, state.leader)
                     && was.eligible.contains(&leader)
                 {
@@ -335,13 +385,16 @@ impl World {
         let brokers = &self.brokers;
         self.tainted.retain(|id, boot| {
             let broker = metadata::ids::BrokerId(*id);
-            let Some(slot) = brokers.get(id).filter(|slot| *boot < slot.boot) else { return true };
+            let Some(slot) = brokers.get(id).filter(|slot| *boot < slot.boot) else {
+                return true;
+            };
             let Some(process) = &slot.process else { return true };
             let registered = image.brokers.get(&broker);
-            let is_present = registered.is_some_and(|held| Some(held.epoch) == process.epoch() && !held.fenced);
+            let is_present =
+                registered.is_some_and(|held| Some(held.epoch) == process.epoch() && !held.fenced);
             let mut states = image.topics.values().flat_map(|topic| topic.partitions.values());
-            let in_sync = states
-                .all(|state| !state.replicas.contains(&broker) || state.in_sync.contains(&broker));
+            let in_sync =
+                states.all(|state| !state.replicas.contains(&broker) || state.in_sync.contains(&broker));
             !(is_present && in_sync)
         });
     }

@@ -128,7 +128,9 @@ impl World {
     #[must_use]
     pub fn new(plan: Plan) -> Self {
         let seed = plan.seed;
-        let ids: Vec<i32> = (0..plan.topology.controllers).map(setup::controller_number).collect();
+        let ids: Vec<i32> = (0..plan.topology.controllers)
+            .map(setup::controller_number)
+            .collect();
         let mut world = Self {
             now: Duration::ZERO,
             agenda: Agenda::default(),
@@ -177,10 +179,19 @@ impl World {
             let at = self.jitter();
             self.agenda.put(at, Happening::Restart(NodeId::Broker(id)));
         }
-        let brokers: Vec<_> = self.brokers.keys().map(|id| metadata::ids::BrokerId(*id)).collect();
+        let brokers: Vec<_> = self
+            .brokers
+            .keys()
+            .map(|id| metadata::ids::BrokerId(*id))
+            .collect();
         let (seed, interval) = (self.plan.seed, self.plan.produce_interval);
-        let kinds = [(Kind::Idempotent, self.plan.idempotent), (Kind::Plain, self.plan.plain)];
-        let kinds = kinds.into_iter().flat_map(|(kind, count)| std::iter::repeat_n(kind, count));
+        let kinds = [
+            (Kind::Idempotent, self.plan.idempotent),
+            (Kind::Plain, self.plan.plain),
+        ];
+        let kinds = kinds
+            .into_iter()
+            .flat_map(|(kind, count)| std::iter::repeat_n(kind, count));
         for (id, kind) in (0..).zip(kinds) {
             let producer = Producer::new(id, kind, brokers.clone(), interval, seed);
             self.producers.insert(id, Slot::of(producer));
@@ -190,14 +201,23 @@ impl World {
             let reader = Reader::new(100 + id, brokers.clone(), stray, seed);
             self.readers.insert(100 + id, Slot::of(reader));
         }
-        let clients: Vec<u32> = self.producers.keys().chain(self.readers.keys()).copied().collect();
+        let clients: Vec<u32> = self
+            .producers
+            .keys()
+            .chain(self.readers.keys())
+            .copied()
+            .collect();
         for id in clients {
-            let address = Address { node: NodeId::Client(id), boot: 0 };
+            let address = Address {
+                node: NodeId::Client(id),
+                boot: 0,
+            };
             self.agenda.put(Duration::from_secs(1), Happening::Tick(address));
         }
         self.agenda.put(Duration::ZERO, Happening::QuorumRound);
         for topic in 0..self.plan.topics.len() {
-            self.agenda.put(Duration::from_millis(1200), Happening::CreateTopic(topic));
+            self.agenda
+                .put(Duration::from_millis(1200), Happening::CreateTopic(topic));
         }
         for (place, fault) in self.plan.faults.clone().into_iter().enumerate() {
             self.agenda.put(fault.at, Happening::Fault(place));
@@ -272,7 +292,11 @@ impl World {
     fn broken(&mut self, what: &str, how: String) {
         if self.violation.is_none() {
             self.tell(format!("BROKEN: {what}: {how}"));
-            self.violation = Some(Violation { at: self.now, what: what.to_owned(), how });
+            self.violation = Some(Violation {
+                at: self.now,
+                what: what.to_owned(),
+                how,
+            });
         }
     }
 
@@ -344,8 +368,13 @@ impl World {
 
     fn tell_controllers(&mut self, told: Vec<(i32, quorum::Told)>) {
         for (id, told) in told {
-            let Some(slot) = self.controllers.get(&id) else { continue };
-            let to = Address { node: NodeId::Controller(id), boot: slot.boot };
+            let Some(slot) = self.controllers.get(&id) else {
+                continue;
+            };
+            let to = Address {
+                node: NodeId::Controller(id),
+                boot: slot.boot,
+            };
             let told = match told {
                 quorum::Told::Led(term, end) => {
                     self.tell(format!("controller {id} leads the quorum in term {term}"));
@@ -357,13 +386,18 @@ impl World {
                     QuorumTold::Committed(position, entry.term, entry.entry)
                 }
             };
-            self.agenda.put(self.now, Happening::Input(to, Input::Quorum(told)));
+            self.agenda
+                .put(self.now, Happening::Input(to, Input::Quorum(told)));
         }
     }
 
     fn propose(&mut self, by: Address, term: Term, base: MetadataOffset, batch: bytes::Bytes) {
         let NodeId::Controller(id) = by.node else { return };
-        if self.controllers.get(&id).is_none_or(|slot| slot.boot != by.boot || slot.process.is_none()) {
+        if self
+            .controllers
+            .get(&id)
+            .is_none_or(|slot| slot.boot != by.boot || slot.process.is_none())
+        {
             return;
         }
         let refused = self.now < self.refuse_until
@@ -372,7 +406,10 @@ impl World {
         if refused {
             self.marks.reached(Mark::ProposalRefused);
             let at = self.now + self.chance.span(Duration::ZERO, Duration::from_millis(20));
-            self.agenda.put(at, Happening::Input(by, Input::Quorum(QuorumTold::Refused(term, base))));
+            self.agenda.put(
+                at,
+                Happening::Input(by, Input::Quorum(QuorumTold::Refused(term, base))),
+            );
         }
     }
 
@@ -393,7 +430,9 @@ impl World {
     fn start_controller(&mut self, id: i32) {
         let (now, settings, tail) = (self.now, self.settings.clone(), self.plan.feed_tail_max);
         let (image, position) = self.snapshots.get(&id).cloned().unwrap_or_default();
-        let Some(slot) = self.controllers.get_mut(&id) else { return };
+        let Some(slot) = self.controllers.get_mut(&id) else {
+            return;
+        };
         if slot.process.is_some() {
             return;
         }
@@ -404,17 +443,24 @@ impl World {
         let process = Controller::start(ControllerId(id), settings, image, position, tail, now);
         slot.process = Some(process);
         slot.tick_at = None;
-        let to = Address { node: NodeId::Controller(id), boot: slot.boot };
+        let to = Address {
+            node: NodeId::Controller(id),
+            boot: slot.boot,
+        };
         self.quorum.start(id, position, now);
         self.agenda.put(now, Happening::Tick(to));
-        self.tell(format!("controller {id} starts, with a snapshot up to {position}"));
+        self.tell(format!(
+            "controller {id} starts, with a snapshot up to {position}"
+        ));
     }
 
     fn start_broker(&mut self, id: i32) {
         let config = setup::broker_config(&self.plan, id);
         let disk = self.disks[&id].clone();
         let now = self.now;
-        let Some(slot) = self.brokers.get_mut(&id) else { return };
+        let Some(slot) = self.brokers.get_mut(&id) else {
+            return;
+        };
         if slot.process.is_some() {
             return;
         }
@@ -426,13 +472,19 @@ impl World {
             Ok(process) => {
                 slot.process = Some(process);
                 slot.tick_at = None;
-                let to = Address { node: NodeId::Broker(id), boot };
+                let to = Address {
+                    node: NodeId::Broker(id),
+                    boot,
+                };
                 self.agenda.put(now, Happening::Tick(to));
                 self.tell(format!("broker {id} starts as process {boot}"));
             }
             Err(error) => {
                 self.tell(format!("broker {id} cannot start: {error}"));
-                self.agenda.put(now + Duration::from_secs(1), Happening::Restart(NodeId::Broker(id)));
+                self.agenda.put(
+                    now + Duration::from_secs(1),
+                    Happening::Restart(NodeId::Broker(id)),
+                );
             }
         }
     }
@@ -501,11 +553,20 @@ impl World {
 
 impl<P> Slot<P> {
     fn empty() -> Self {
-        Self { boot: 0, process: None, paused_until: Duration::ZERO, tick_at: None, wall_offset_ms: 0 }
+        Self {
+            boot: 0,
+            process: None,
+            paused_until: Duration::ZERO,
+            tick_at: None,
+            wall_offset_ms: 0,
+        }
     }
 
     fn of(process: P) -> Self {
-        Self { process: Some(process), ..Self::empty() }
+        Self {
+            process: Some(process),
+            ..Self::empty()
+        }
     }
 }
 
@@ -533,11 +594,17 @@ fn step<P: Process>(
     at: At,
     input: Input,
 ) -> (Vec<crate::node::Output>, Option<Duration>) {
-    let Some(slot) = slot else { return (Vec::new(), None) };
-    let Some(process) = &mut slot.process else { return (Vec::new(), None) };
+    let Some(slot) = slot else {
+        return (Vec::new(), None);
+    };
+    let Some(process) = &mut slot.process else {
+        return (Vec::new(), None);
+    };
     let outputs = process.take(at, input);
     // A tick that is due already must not stop the time.
-    let wanted = process.next_tick().map(|next| next.max(at.world + Duration::from_micros(100)));
+    let wanted = process
+        .next_tick()
+        .map(|next| next.max(at.world + Duration::from_micros(100)));
     let tick = wanted.filter(|wanted| slot.tick_at.is_none_or(|put_down| *wanted < put_down));
     if tick.is_some() {
         slot.tick_at = tick;

@@ -22,17 +22,22 @@ impl World {
             Output::Close(key) => self.send(from, key, Arrival::Closed(StreamEnd::Closed)),
             Output::Ask(call, to, ask, patience) => {
                 self.calls.insert(call);
-                self.agenda.put(self.now + patience, Happening::CallPatience(call));
+                self.agenda
+                    .put(self.now + patience, Happening::CallPatience(call));
                 let boot = self.boot_of(to);
                 for delay in self.network.copies(from.node, to) {
                     let input = Input::Asked(call, ask.clone());
-                    self.agenda.put(self.now + delay, Happening::Input(Address { node: to, boot }, input));
+                    self.agenda.put(
+                        self.now + delay,
+                        Happening::Input(Address { node: to, boot }, input),
+                    );
                 }
             }
             Output::Answer(call, told) => self.answer(from, call, told),
             Output::Propose(term, base, batch) => {
                 // Proposals reach the quorum in the order they were made.
-                self.agenda.put(self.now, Happening::Propose(from, term, base, batch));
+                self.agenda
+                    .put(self.now, Happening::Propose(from, term, base, batch));
             }
             Output::Fact(fact) => self.judge(&fact),
             Output::Mark(mark) => self.marks.reached(mark),
@@ -50,7 +55,10 @@ impl World {
 
     fn is_up(&self, node: NodeId) -> bool {
         match node {
-            NodeId::Controller(id) => self.controllers.get(&id).is_some_and(|slot| slot.process.is_some()),
+            NodeId::Controller(id) => self
+                .controllers
+                .get(&id)
+                .is_some_and(|slot| slot.process.is_some()),
             NodeId::Broker(id) => self.brokers.get(&id).is_some_and(|slot| slot.process.is_some()),
             NodeId::Client(_) => true,
         }
@@ -58,14 +66,21 @@ impl World {
 
     fn open(&mut self, from: Address, key: StreamKey, to: NodeId, purpose: crate::message::Purpose) {
         if self.is_up(to) && self.network.connects(from.node, to) {
-            let to = Address { node: to, boot: self.boot_of(to) };
-            let deliveries = self.streams.open(key, from, to, purpose, self.now, &mut self.network);
+            let to = Address {
+                node: to,
+                boot: self.boot_of(to),
+            };
+            let deliveries = self
+                .streams
+                .open(key, from, to, purpose, self.now, &mut self.network);
             return self.put_deliveries(deliveries);
         }
         // A closed port answers at once, a cut never.
         let after = match self.network.connects(from.node, to) {
             true => self.network.delay(),
-            false => self.chance.span(Duration::from_millis(200), Duration::from_secs(1)),
+            false => self
+                .chance
+                .span(Duration::from_millis(200), Duration::from_secs(1)),
         };
         let closed = Input::StreamClosed(key, StreamEnd::Broken);
         self.agenda.put(self.now + after, Happening::Input(from, closed));
@@ -78,7 +93,8 @@ impl World {
         }
         if waits == Waits::Yes {
             let patience = self.chance.span(PATIENCE_MIN, PATIENCE_MAX);
-            self.agenda.put(self.now + patience, Happening::StreamPatience(key));
+            self.agenda
+                .put(self.now + patience, Happening::StreamPatience(key));
         }
     }
 
@@ -98,7 +114,8 @@ impl World {
 
     fn answer(&mut self, from: Address, call: CallKey, told: crate::message::Told) {
         for delay in self.network.copies(from.node, call.asker) {
-            self.agenda.put(self.now + delay, Happening::Answer(call, told.clone()));
+            self.agenda
+                .put(self.now + delay, Happening::Answer(call, told.clone()));
         }
     }
 
@@ -129,9 +146,14 @@ impl World {
             slot.process = None;
         }
         self.stopping.remove(&id);
-        let deliveries = self.streams.process_gone(from, self.now, self.now.min(Duration::from_millis(1)));
+        let deliveries = self
+            .streams
+            .process_gone(from, self.now, self.now.min(Duration::from_millis(1)));
         self.put_deliveries(deliveries);
-        let back = self.now + self.chance.span(Duration::from_millis(200), Duration::from_secs(3));
+        let back = self.now
+            + self
+                .chance
+                .span(Duration::from_millis(200), Duration::from_secs(3));
         self.agenda.put(back, Happening::Restart(from.node));
     }
 }
