@@ -250,7 +250,7 @@ impl World {
             let seen = slot.process.iter().flat_map(|reader| &reader.seen);
             seen.for_each(|seen| read(oracle::Reader(*id), seen));
         }
-        for (partition, _) in &numbers {
+        for partition in numbers.keys() {
             self.whole_log(*partition)
                 .iter()
                 .for_each(|seen| read(LAST_READER, seen));
