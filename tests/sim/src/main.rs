@@ -139,6 +139,13 @@ fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome) {
             violation.how
         );
     }
+    outcome
+        .story
+        .iter()
+        .rev()
+        .take(25)
+        .rev()
+        .for_each(|line| println!("{line}"));
     println!("  looking for less that still fails …");
     let (least, shortest) = shrink(seed, limits, outcome);
     println!("{}", shortest.plan);

@@ -222,7 +222,7 @@ impl Plan {
             weather: weather(&mut chance),
             refused_per_mille: *chance.pick(&[0, 0, 20, 100]),
             safety: millis(chance.between(8_000, 20_000)),
-            converge_max: Duration::from_secs(90),
+            converge_max: Duration::from_secs(60),
             faults: Vec::new(),
         };
         plan.draw_faults(seed, limits);

@@ -168,7 +168,7 @@ impl Streams {
     }
 
     /// A process is gone: those at the other ends notice after a while.
-    pub fn process_gone(&mut self, gone: Address, now: Duration, after: Duration) -> Vec<Delivery> {
+    pub fn lose_process(&mut self, gone: Address, now: Duration, after: Duration) -> Vec<Delivery> {
         let keys: Vec<StreamKey> = self
             .all
             .iter()

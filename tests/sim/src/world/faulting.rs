@@ -56,7 +56,11 @@ impl World {
                 self.jump(node, jump);
                 Some(format!("the wall clock of {node:?} jumps by {jump} ms"))
             }
-            FaultKind::CutOneWay | FaultKind::Isolate | FaultKind::CutControllers | FaultKind::CutBrokers => {
+            FaultKind::CutOneWay
+            | FaultKind::Isolate
+            | FaultKind::CutControllers
+            | FaultKind::CutBrokers
+            | FaultKind::LapseLease => {
                 let links = self.links_of(fault);
                 links.iter().for_each(|(from, to)| self.network.cut(*from, *to));
                 (!links.is_empty()).then(|| format!("{} for {:?}: {links:?}", fault.kind.name(), fault.lasts))
@@ -76,11 +80,6 @@ impl World {
                 Some(format!(
                     "the quorum core of controller {leader} is rebuilt in place"
                 ))
-            }
-            FaultKind::LapseLease => {
-                let links = self.links_of(fault);
-                links.iter().for_each(|(from, to)| self.network.cut(*from, *to));
-                (!links.is_empty()).then(|| "the quorum's leader hears nobody".to_owned())
             }
             FaultKind::RefuseProposals => {
                 self.refuse_until = self.now + fault.lasts.min(Duration::from_secs(2));
@@ -228,7 +227,7 @@ impl World {
         let noticed = self.chance.span(Duration::ZERO, Duration::from_millis(5));
         let deliveries = self
             .streams
-            .process_gone(Address { node, boot }, self.now, noticed);
+            .lose_process(Address { node, boot }, self.now, noticed);
         self.put_deliveries(deliveries);
         self.agenda.put(self.now + lasts, Happening::Restart(node));
         true

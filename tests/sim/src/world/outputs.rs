@@ -148,7 +148,7 @@ impl World {
         self.stopping.remove(&id);
         let deliveries = self
             .streams
-            .process_gone(from, self.now, self.now.min(Duration::from_millis(1)));
+            .lose_process(from, self.now, self.now.min(Duration::from_millis(1)));
         self.put_deliveries(deliveries);
         let back = self.now
             + self
