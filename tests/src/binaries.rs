@@ -59,10 +59,10 @@ fn target_folder() -> Result<PathBuf> {
 }
 
 fn build() -> Result<PathBuf> {
-    let target = target_folder()?;
     if let Some(folder) = std::env::var_os("MILLRACE_TEST_BINARIES") {
         return Ok(PathBuf::from(folder));
     }
+    let target = target_folder()?;
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(workspace())

@@ -48,7 +48,7 @@ pub fn isolated_leader(cluster: &mut Cluster, cut_for: Duration) -> Result<Strin
     let address = cluster.address(cluster.brokers()[0])?;
     cluster.isolate(old, &cluster.controllers());
     let began = Instant::now();
-    let (mut failing, mut made) = (Duration::ZERO, 0);
+    let (mut failing, mut made, mut told) = (Duration::ZERO, 0, Vec::new());
     while began.elapsed() < cut_for {
         let asked = Instant::now();
         match create(&address, &format!("bc-027-{made}")) {
@@ -56,17 +56,22 @@ pub fn isolated_leader(cluster: &mut Cluster, cut_for: Duration) -> Result<Strin
                 made += 1;
                 wait::pass(Duration::from_millis(100));
             }
-            Err(_) => {
+            Err(error) => {
                 wait::pass(Duration::from_millis(20));
                 failing += asked.elapsed();
+                told.push(format!(
+                    "{} ms: {error:#}",
+                    asked.duration_since(began).as_millis()
+                ));
             }
         }
     }
     cluster.heal(old, &cluster.controllers());
     ensure!(
         failing < FAILING_MAX,
-        "admin calls failed for {:.1} s",
-        failing.as_secs_f64()
+        "admin calls failed for {:.1} s\n{}",
+        failing.as_secs_f64(),
+        told.join("\n")
     );
     ensure!(made > 20, "only {made} topics were created");
     settled(cluster, Duration::from_secs(20))?;
