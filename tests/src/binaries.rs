@@ -64,10 +64,10 @@ fn build() -> Result<PathBuf> {
     }
     let target = target_folder()?;
     let mut command = Command::new(env!("CARGO"));
+    // The whole workspace: chosen packages alone would be built anew with other features of what they share.
     command
         .current_dir(workspace())
-        .args(["build", "--quiet", "--bins"]);
-    command.args(["-p", "controller", "-p", "broker", "-p", "millrace"]);
+        .args(["build", "--quiet", "--workspace", "--bins"]);
     command.env("CARGO_TARGET_DIR", &target);
     if !cfg!(debug_assertions) {
         command.arg("--release");

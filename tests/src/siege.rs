@@ -67,12 +67,24 @@ impl Siege {
         strike(self)?;
         self.whole()?;
         self.load.wait_for_more(2_000, WHOLE_WITHIN)?;
+        self.every_partition_again(Instant::now())?;
         let to = Instant::now();
         let acks: Acknowledgements = self.load.acknowledgements();
         Ok(Blow {
             acknowledged: acks.count_between(from, to),
             gap: acks.longest_gap(from, to),
         })
+    }
+
+    /// Waits until every partition has acknowledged something after `since`: what one blow costs must not be
+    /// counted for the next.
+    fn every_partition_again(&self, since: Instant) -> Result<()> {
+        wait::until_equal(
+            "every partition acknowledges",
+            WHOLE_WITHIN,
+            PARTITIONS as usize,
+            || Ok(self.load.acknowledgements().partitions_since(since)),
+        )
     }
 
     /// Waits for so many further acknowledgements.

@@ -54,9 +54,12 @@ pub struct Observer {
 }
 
 impl Desk {
-    /// Where the active controller is believed to be.
+    /// Where the active controller is believed to be. A leader that was cut off is the last to hear of its successor: it
+    /// knows that it is not active any more, and must not send brokers back to itself.
     fn active_address(&self) -> Option<v1::ControllerAddress> {
-        let leader = self.quorum.standing().leader;
+        let standing = self.quorum.standing();
+        let was_demoted = standing.leads().is_some() && self.inbox.active().borrow().is_none();
+        let leader = standing.leader.filter(|_| !was_demoted);
         leader.map(|(id, address)| v1::ControllerAddress { id: id.0, address })
     }
 }

@@ -1,7 +1,7 @@
 //! How long nothing was acknowledged. A gap is counted for each partition by itself: while one broker is gone,
 //! the partitions of the others must not hide it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// When each partition acknowledged, in order.
@@ -22,6 +22,15 @@ impl Acknowledgements {
     /// How many came between two moments.
     pub fn count_between(&self, from: Instant, to: Instant) -> usize {
         self.0.iter().filter(|(at, _)| (from..to).contains(at)).count()
+    }
+
+    /// How many partitions have acknowledged something since then.
+    pub fn partitions_since(&self, since: Instant) -> usize {
+        let recent = self.0.iter().rev().take_while(|(at, _)| *at >= since);
+        recent
+            .map(|(_, partition)| partition)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     /// The longest time without an acknowledgement, over partitions, of gaps that touch the time between `from`
