@@ -21,6 +21,7 @@ use partition_log::{DirOwner, LogHost};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
 use crate::checkpoints;
@@ -72,7 +73,12 @@ pub fn run(config: NodeConfig) -> Outcome {
         .thread_name("net")
         .build();
     match runtime {
-        Ok(runtime) => runtime.block_on(live(Arc::new(config), settings, bound)),
+        Ok(runtime) => {
+            let outcome = runtime.block_on(live(Arc::new(config), settings, bound));
+            // Names that are being resolved for connections nobody needs any more must not hold the process up.
+            runtime.shutdown_background();
+            outcome
+        }
         Err(error) => Outcome::Failed(format!("no threads: {error}")),
     }
 }
@@ -197,6 +203,8 @@ struct Running {
     life: watch::Receiver<Life>,
     told: UnboundedSender<Told>,
     stopping: watch::Sender<bool>,
+    /// What writes checkpoints from time to time.
+    housekeeping: Vec<JoinHandle<()>>,
 }
 
 impl Running {
@@ -209,7 +217,7 @@ impl Running {
         let (life, lives) = watch::channel(Life::Starting);
         let incarnation = start_session(&node, from_node, life);
         start_following(&node, &lanes, incarnation, &told);
-        start_housekeeping(&node, &lanes, removals);
+        let housekeeping = start_housekeeping(&node, &lanes, removals);
         watch_directories(&node, &told);
         essential::spawn(
             "in-sync proposals",
@@ -222,6 +230,7 @@ impl Running {
             life: lives,
             told,
             stopping: watch::Sender::new(false),
+            housekeeping,
         })
     }
 
@@ -288,6 +297,8 @@ impl Running {
     /// Closes the logs, writes the checkpoints, then the mark (L-24).
     async fn close(self, cause: &Cause) -> Outcome {
         self.stopping.send_replace(true);
+        // A checkpoint taken from lanes that have ended would be empty.
+        self.housekeeping.iter().for_each(JoinHandle::abort);
         let mut marks = Vec::new();
         for lane in &self.lanes {
             let (reply, closed) = oneshot::channel();
@@ -411,20 +422,18 @@ fn start_housekeeping(
     node: &Arc<Node>,
     lanes: &[LaneHandle],
     removals: UnboundedReceiver<(Duration, Doomed)>,
-) {
+) -> Vec<JoinHandle<()>> {
     let interval = node.settings.high_watermark_checkpoint_interval;
+    let retention_interval = node.config.millis("log.retention.check.interval.ms");
     let (lanes, dirs) = (lanes.to_vec(), Arc::clone(&node.dirs));
-    tokio::spawn(checkpoints::high_watermarks(
-        lanes.clone(),
-        Arc::clone(&dirs),
-        interval,
-    ));
-    tokio::spawn(checkpoints::recovery_points(lanes.clone(), Arc::clone(&dirs)));
-    tokio::spawn(checkpoints::retention(
-        lanes,
-        node.config.millis("log.retention.check.interval.ms"),
-    ));
-    tokio::spawn(checkpoints::removals(dirs, removals));
+    let marks = checkpoints::high_watermarks(lanes.clone(), Arc::clone(&dirs), interval);
+    let recovery = checkpoints::recovery_points(lanes.clone(), Arc::clone(&dirs));
+    vec![
+        tokio::spawn(marks),
+        tokio::spawn(recovery),
+        tokio::spawn(checkpoints::retention(lanes, retention_interval)),
+        tokio::spawn(checkpoints::removals(dirs, removals)),
+    ]
 }
 
 /// Tells the session of directories that failed (R1.14).

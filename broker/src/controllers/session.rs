@@ -4,6 +4,7 @@
 //! Must not: decide when to ask, or what an answer means.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use broker_core::lifecycle::{
     Cause, Effect, Event, Fencing, Heartbeat, HeartbeatAnswer, Lifecycle, Refusal, Wish,
@@ -22,6 +23,9 @@ use crate::node::Node;
 
 /// Words that may wait to be sent; one question is open at a time, and a goodbye may follow it.
 const WORDS: usize = 4;
+
+/// How long the last word may take to reach the controller.
+const GOODBYE_MAX: Duration = Duration::from_millis(200);
 
 /// What the rest of the node hears of this broker's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -148,7 +152,7 @@ impl Session {
             Effect::Orphaned => error!("this broker's registration is gone; restart it to register again"),
             Effect::Goodbye => {
                 self.say(Says::Goodbye(v1::Goodbye {})).await;
-                self.part();
+                self.part().await;
             }
             Effect::Stop(cause) => self.lives(Life::Ended(cause)),
         }
@@ -172,9 +176,13 @@ impl Session {
         }
     }
 
-    /// Lets the last word out before the stream ends.
-    fn part(&mut self) {
-        self.stream = None;
+    /// Lets the last word out: the stream ends when the controller has taken it.
+    async fn part(&mut self) {
+        if let Some(Stream { words, reader }) = self.stream.take() {
+            drop(words);
+            // A controller that hangs is not waited for.
+            let _ = tokio::time::timeout(GOODBYE_MAX, reader).await;
+        }
     }
 
     fn open(&mut self, prefer: Option<ControllerId>) {

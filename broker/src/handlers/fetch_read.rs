@@ -10,7 +10,7 @@ use broker_core::fetch::{
 use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
 use broker_core::replica::FollowerFetch;
 use broker_core::session::{PartitionKey, TopicKey, Wanted};
-use metadata::ids::{BrokerEpoch, BrokerId, PartitionId};
+use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionId};
 use metadata::image::Topic;
 use partition_log::{AbortedTransaction, FileSlice, FirstBatch};
 use wire::ErrorCode;
@@ -113,61 +113,21 @@ pub fn read(
     wanted: &Wanted,
     budget: &Budget,
 ) -> Result<Read, Failure> {
-    let topic = topic(call, &key.topic)?;
-    let id = PartitionId {
-        topic: topic.id,
-        index: key.index,
-    };
-    let state = topic
-        .partitions
-        .get(&key.index)
-        .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
-    let Some(hosted) = call.node.partitions.get(id) else {
-        let hint = LeaderHint {
-            leader: state.leader,
-            epoch: state.leader_epoch,
-        };
-        return Err(FetchRefusal::NotLeader { hint }.into());
-    };
-    let seen = hosted.seen.load();
-    let claim = Claim {
-        leader_epoch: wanted.leader_epoch,
-        topic: match key.topic {
-            TopicKey::Id(id) => Some(id),
-            TopicKey::Name(_) => None,
-        },
-    };
-    let bound = fetch::admit(&seen.view, &seen.assignment, reading.reader, claim)?;
+    let (hosted, bound, leader_epoch) = admitted(call, reading, key, wanted)?;
     let size_max = budget
         .next_partition(wanted.max_bytes)
         .map_err(|_| Failure::plain(errors::NEGATIVE_FETCH_SIZE))?;
-    // What the answer says of the watermark is older than its records, never newer (F-9).
-    let bounds = hosted.log.bounds();
-    let (start, end) = (
-        LogStart(seam::to_core(bounds.log_start)),
-        LogEnd(seam::to_core(bounds.log_end)),
-    );
-    let mut read = Read {
-        hosted: Arc::clone(&hosted),
-        leader_epoch: seen.view.leader_epoch,
-        watermark: HighWatermark(seam::to_core(bounds.high_watermark)),
-        last_stable: seam::to_core(bounds.last_stable),
-        log_start: start,
-        log_end: end,
-        slice: None,
-        diverging: None,
-        aborted: None,
-    };
+    let mut read = unread(&hosted, leader_epoch);
     if let Some(last_fetched) = wanted.last_fetched_epoch {
         let found = epoch_end(&hosted, last_fetched);
-        read.diverging = fetch::divergence(last_fetched, wanted.offset, found, start, end)?;
+        read.diverging = fetch::divergence(last_fetched, wanted.offset, found, read.log_start, read.log_end)?;
         if read.diverging.is_some() {
             return Ok(read);
         }
     }
-    fetch::check_range(wanted.offset, start, end)?;
+    fetch::check_range(wanted.offset, read.log_start, read.log_end)?;
     let upto = match bound {
-        Bound::LogEnd => end.0,
+        Bound::LogEnd => read.log_end.0,
         Bound::Watermark => read.watermark.0,
         Bound::LastStable => read.last_stable,
     };
@@ -192,6 +152,57 @@ pub fn read(
     Ok(read)
 }
 
+/// The replica here, how far this reader may see, and under which leadership (F-2 to F-7).
+fn admitted(
+    call: &Call,
+    reading: &Reading,
+    key: &PartitionKey,
+    wanted: &Wanted,
+) -> Result<(Arc<Hosted>, Bound, LeaderEpoch), Failure> {
+    let topic = topic(call, &key.topic)?;
+    let id = PartitionId {
+        topic: topic.id,
+        index: key.index,
+    };
+    let state = topic
+        .partitions
+        .get(&key.index)
+        .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
+    let Some(hosted) = call.node.partitions.get(id) else {
+        let hint = LeaderHint {
+            leader: state.leader,
+            epoch: state.leader_epoch,
+        };
+        return Err(FetchRefusal::NotLeader { hint }.into());
+    };
+    let seen = hosted.seen.load_full();
+    let claim = Claim {
+        leader_epoch: wanted.leader_epoch,
+        topic: match key.topic {
+            TopicKey::Id(id) => Some(id),
+            TopicKey::Name(_) => None,
+        },
+    };
+    let bound = fetch::admit(&seen.view, &seen.assignment, reading.reader, claim)?;
+    Ok((hosted, bound, seen.view.leader_epoch))
+}
+
+/// What is said of a partition whatever comes of the read. The watermark is older than the records, never newer (F-9).
+fn unread(hosted: &Arc<Hosted>, leader_epoch: LeaderEpoch) -> Read {
+    let bounds = hosted.log.bounds();
+    Read {
+        hosted: Arc::clone(hosted),
+        leader_epoch,
+        watermark: HighWatermark(seam::to_core(bounds.high_watermark)),
+        last_stable: seam::to_core(bounds.last_stable),
+        log_start: LogStart(seam::to_core(bounds.log_start)),
+        log_end: LogEnd(seam::to_core(bounds.log_end)),
+        slice: None,
+        diverging: None,
+        aborted: None,
+    }
+}
+
 fn aborted(
     hosted: &Hosted,
     from: Offset,
@@ -208,7 +219,7 @@ fn aborted(
 }
 
 /// Where an epoch ended in this log (L-51).
-pub fn epoch_end(hosted: &Hosted, epoch: metadata::ids::LeaderEpoch) -> Option<EpochEnd> {
+pub fn epoch_end(hosted: &Hosted, epoch: LeaderEpoch) -> Option<EpochEnd> {
     match hosted.log.end_offset_for_epoch(seam::epoch_to_log(epoch)) {
         partition_log::EpochEnd::Undefined => None,
         partition_log::EpochEnd::At { epoch, end } => Some(EpochEnd {

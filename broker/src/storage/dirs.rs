@@ -236,6 +236,12 @@ impl Dirs {
         }
     }
 
+    /// The directory that holds, or would hold, this partition does not work any more.
+    pub fn fail_holding(&self, partition: &TopicPartition) {
+        let known = self.placed.lock().get(partition).copied();
+        self.fail(known.unwrap_or_else(|| self.choose(DirectoryId::UNASSIGNED)));
+    }
+
     /// Waits until one more directory does not work any more.
     pub async fn another_failed(&self) {
         self.another_failed.notified().await;

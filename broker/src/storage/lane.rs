@@ -12,6 +12,7 @@ use std::time::Duration;
 use broker_core::lanes::Action;
 use broker_core::produce::{Acks, WaiterId};
 use broker_core::replica::{FollowerFetch, IsrAnswer};
+use broker_core::time::Moment;
 use metadata::ids::{BrokerId, PartitionId};
 use metadata::image::Image;
 use partition_log::Synced;
@@ -109,6 +110,7 @@ pub fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Vec<LaneHand
                 owned: HashMap::new(),
                 waits: HashMap::new(),
                 unsynced: Vec::new(),
+                next_tick: Moment::START,
             };
             essential::thread(format!("lane-{index}"), "lane", move || lane.run(&events))?;
             Ok(handle)
@@ -126,6 +128,8 @@ struct Lane {
     waits: Waits,
     /// Partitions with appends that are answered after a sync.
     unsynced: Vec<PartitionId>,
+    /// When the partitions look at the time again.
+    next_tick: Moment,
 }
 
 /// Whether a lane goes on.
@@ -272,6 +276,10 @@ impl Lane {
 
     fn tick(&mut self) {
         let now = self.shared.now();
+        if now < self.next_tick {
+            return;
+        }
+        self.next_tick = now.after(TICK);
         for owned in self.owned.values_mut() {
             owned.tick(&self.shared, &mut self.waits, now);
         }

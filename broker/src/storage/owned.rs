@@ -80,6 +80,9 @@ impl Owned {
             Ok(opened) => opened,
             Err(fault) => {
                 error!(partition = %name, %fault, "a log cannot be opened");
+                if matches!(fault, LogFault::Io { .. }) {
+                    shared.dirs.fail_holding(&name);
+                }
                 return None;
             }
         };

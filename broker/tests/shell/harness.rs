@@ -2,7 +2,8 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,7 +21,7 @@ pub struct Broker {
     process: Child,
     /// Its Kafka port.
     pub port: u16,
-    _dir: TempDir,
+    dir: TempDir,
     _controller: FakeController,
     _runtime: Runtime,
 }
@@ -69,7 +70,7 @@ impl Broker {
         Broker {
             process,
             port: port.parse().unwrap(),
-            _dir: dir,
+            dir,
             _controller: controller,
             _runtime: runtime,
         }
@@ -82,6 +83,22 @@ impl Broker {
         Peer { stream, next: 0 }
     }
 
+    /// Its log directory.
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Asks it to stop and waits until it has; its directory stays while the result lives.
+    pub fn terminate(mut self) -> Ended {
+        let pid = rustix::process::Pid::from_child(&self.process);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.process.wait().unwrap();
+        Ended {
+            status,
+            _broker: self,
+        }
+    }
+
     /// Resident memory of the process, in bytes.
     pub fn resident_bytes(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
@@ -92,9 +109,17 @@ impl Broker {
 
 impl Drop for Broker {
     fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
+}
+
+/// A broker that has ended.
+pub struct Ended {
+    /// How.
+    pub status: ExitStatus,
+    _broker: Broker,
 }
 
 /// The client's end of a connection.

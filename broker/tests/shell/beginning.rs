@@ -1,0 +1,98 @@
+//! How a broker begins, or does not, and how it ends in order.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use crate::harness::Broker;
+
+/// Exit code and what was printed.
+fn run(sets: &[&str]) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-broker"));
+    for set in sets {
+        command.args(["--set", set]);
+    }
+    let output = command.output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+fn minimal(dir: &Path, port: u16) -> Vec<String> {
+    vec![
+        "process.roles=broker".to_owned(),
+        "node.id=1".to_owned(),
+        "controller.quorum.voters=100@127.0.0.1:9".to_owned(),
+        "controller.listener.names=CONTROLLER".to_owned(),
+        format!("listeners=PLAINTEXT://127.0.0.1:{port}"),
+        format!("log.dirs={}", dir.display()),
+    ]
+}
+
+#[test]
+fn a_wrong_configuration_is_told_line_by_line_and_opens_nothing() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    let mut sets = minimal(&dir, 0);
+    sets.extend(["nodde.id=1".to_owned(), "num.partitions=many".to_owned()]);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+
+    let (code, told) = run(&sets);
+
+    assert_eq!(code, Some(2));
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    assert!(lines[0].starts_with("nodde.id=1: unknown key"), "{told}");
+    assert!(lines[1].starts_with("num.partitions=many: wrong type"), "{told}");
+    assert!(!dir.exists());
+}
+
+#[test]
+fn a_port_that_is_taken_is_told_and_nothing_is_opened() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = home.path().join("data");
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let sets = minimal(&dir, taken.local_addr().unwrap().port());
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+
+    let (code, told) = run(&sets);
+
+    assert_eq!(code, Some(2));
+    assert!(told.starts_with("listeners=PLAINTEXT://127.0.0.1:"), "{told}");
+    assert!(told.contains("cannot be bound"), "{told}");
+    assert!(!dir.exists());
+}
+
+#[test]
+fn a_directory_of_another_node_is_left_as_it_is() {
+    let home = tempfile::tempdir().unwrap();
+    let identity = "version=1\ncluster.id=c\nnode.id=7\ndirectory.id=ASNFZ4mrze_-3LqYdlQyEA\n";
+    std::fs::write(home.path().join("meta.properties"), identity).unwrap();
+    let sets = minimal(home.path(), 0);
+    let sets: Vec<&str> = sets.iter().map(String::as_str).collect();
+
+    let (code, told) = run(&sets);
+
+    assert_eq!(code, Some(2));
+    assert!(told.contains("belongs to node 7, this is node 1"), "{told}");
+    let names: Vec<_> = std::fs::read_dir(home.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(names, ["meta.properties"]);
+    assert_eq!(
+        std::fs::read_to_string(home.path().join("meta.properties")).unwrap(),
+        identity
+    );
+}
+
+#[test]
+fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
+    let broker = Broker::start(&[]);
+    let mark = broker.data().join(".kafka_cleanshutdown");
+    assert!(!mark.exists());
+
+    let ended = broker.terminate();
+
+    assert_eq!(ended.status.code(), Some(0));
+    let mark = std::fs::read_to_string(&mark).unwrap();
+    assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
+}
