@@ -299,6 +299,8 @@ impl Shell {
     }
 
     fn publish(&mut self, publication: Publication) {
+        self.published
+            .mark(publication.position.0, publication.image.next_offset);
         let Some(published) = publication.batch else {
             return;
         };

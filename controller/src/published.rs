@@ -19,6 +19,9 @@ const TAIL_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// What one look hands out, so that a follower far behind does not hold everything at once.
 const LOOK_BYTES_MAX: usize = 1024 * 1024;
 
+/// Positions of the log whose offsets are remembered, for the status.
+const MARKS_MAX: usize = 4_096;
+
 /// Where a follower stands: the offset it wants next, and the term of the batch before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
@@ -70,6 +73,7 @@ pub struct Published {
     image: ArcSwap<Image>,
     tail: Mutex<Tail>,
     news: watch::Sender<MetadataOffset>,
+    marks: Mutex<VecDeque<(u64, MetadataOffset)>>,
 }
 
 impl Published {
@@ -80,6 +84,7 @@ impl Published {
         Published {
             news: watch::Sender::new(image.next_offset),
             image: ArcSwap::from_pointee(image),
+            marks: Mutex::default(),
             tail: Mutex::new(Tail {
                 start,
                 ..Tail::default()
@@ -118,6 +123,22 @@ impl Published {
             self.image.store(image);
         }
         self.news.send_replace(end.next_offset);
+    }
+
+    /// The log up to `position` adds up to `end`.
+    pub fn mark(&self, position: u64, end: MetadataOffset) {
+        let mut marks = self.marks.lock();
+        if MARKS_MAX <= marks.len() {
+            marks.pop_front();
+        }
+        marks.push_back((position, end));
+    }
+
+    /// The offset that the log up to a position adds up to, as far as it was applied here lately.
+    pub fn end_at(&self, position: u64) -> Option<MetadataOffset> {
+        let marks = self.marks.lock();
+        let behind = marks.partition_point(|(marked, _)| *marked <= position);
+        behind.checked_sub(1).map(|at| marks[at].1)
     }
 
     /// The state was replaced by a snapshot.
@@ -218,6 +239,17 @@ mod tests {
             panic!("batches are held")
         };
         assert_eq!((batches.len(), end), (2, at(6, 4)));
+    }
+
+    #[test]
+    fn a_position_of_the_log_is_told_as_an_offset() {
+        let published = published();
+        published.mark(3, MetadataOffset(2));
+        published.mark(5, MetadataOffset(6));
+
+        assert_eq!(published.end_at(2), None);
+        assert_eq!(published.end_at(4), Some(MetadataOffset(2)));
+        assert_eq!(published.end_at(9), Some(MetadataOffset(6)));
     }
 
     #[test]

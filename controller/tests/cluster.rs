@@ -154,6 +154,22 @@ async fn one_of_three_alone_is_not_active() {
 }
 
 #[tokio::test]
+async fn a_leader_that_stood_still_comes_back_as_a_follower_with_the_log_of_the_others() {
+    let mut controllers = Controllers::start(3);
+    let active = controllers.active().await;
+    controllers.register(1).await;
+    controllers.signal(active, "STOP");
+    let epoch = controllers.register(2).await;
+    controllers.signal(active, "CONT");
+
+    eventually("it follows and has caught up", async || {
+        let status = controllers.status(active).await?;
+        (!status.active && status.role == "follower" && epoch < status.committed_end).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_session_on_the_active_controller_moves_when_it_steps_down() {
     let mut controllers = Controllers::start(3);
     let active = controllers.active().await;

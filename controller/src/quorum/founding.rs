@@ -23,6 +23,16 @@ use super::{Addressing, Quorum};
 const ASK_INTERVAL: Duration = Duration::from_millis(100);
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 const REPAIR_INTERVAL: Duration = Duration::from_millis(500);
+/// A snapshot of hundreds of MiB may have to be learned first.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// What a controller is in the membership.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    Voter,
+    Learner(Peer),
+    Outside,
+}
 
 /// Whether some configured controller leads a majority that this node is no part of: only then may it set a damaged
 /// store aside and start over.
@@ -102,19 +112,36 @@ impl Quorum {
         Some(members)
     }
 
-    /// Takes controllers that came back on another disk into the membership again, for as long as it is polled and
-    /// whenever this node leads.
+    /// Sees to it that every configured controller has a vote, on the disk that it has now: for as long as it is polled
+    /// and whenever this node leads. A change that was begun by an earlier leader is carried on.
     pub async fn keep_membership(&self) {
         let mut ticks = tokio::time::interval(REPAIR_INTERVAL);
         loop {
             ticks.tick().await;
-            for id in self.addressing.take_replaced() {
-                if self.leads_live_quorum(Some(id))
-                    && let Some(peer) = self.new_incarnation(id).await
-                {
-                    self.replace(id, peer).await;
+            if !self.leads_live_quorum(None) {
+                continue;
+            }
+            let replaced = self.addressing.take_replaced();
+            for id in self.addressing.voters().keys().copied() {
+                let moved = replaced.contains(&id);
+                let place = self.place_of(id);
+                if (moved || place != Place::Voter) && self.leads_live_quorum(Some(id)) {
+                    self.take_back(id, place, moved).await;
                 }
             }
+        }
+    }
+
+    fn place_of(&self, id: u64) -> Place {
+        let metrics = self.raft.metrics();
+        let seen = metrics.borrow_watched();
+        let membership = seen.membership_config.membership();
+        if membership.voter_ids().any(|voter| voter == id) {
+            return Place::Voter;
+        }
+        match membership.get_node(&id) {
+            Some(peer) => Place::Learner(peer.clone()),
+            None => Place::Outside,
         }
     }
 
@@ -128,26 +155,37 @@ impl Quorum {
         })
     }
 
-    async fn replace(&self, id: u64, peer: Peer) {
-        tracing::info!(controller = id, %peer, "replacing the incarnation of a controller");
-        let only = BTreeSet::from([id]);
-        let is_voter = {
-            let metrics = self.raft.metrics();
-            let seen = metrics.borrow_watched();
-            seen.membership_config.voter_ids().any(|voter| voter == id)
+    /// Gives one controller its vote back: the old incarnation goes, the new one learns everything, then it votes.
+    async fn take_back(&self, id: u64, place: Place, moved: bool) {
+        let peer = match &place {
+            Place::Learner(peer) if !moved => Some(peer.clone()),
+            _ => self.new_incarnation(id).await,
         };
-        let replaced = async {
-            if is_voter {
-                let removal = ChangeMembers::RemoveVoters(only.clone());
-                self.raft.change_membership(removal, false).await?;
+        let Some(peer) = peer else {
+            return;
+        };
+        tracing::info!(controller = id, %peer, "taking a controller back");
+        let only = BTreeSet::from([id]);
+        let change = async {
+            match place {
+                Place::Voter => {
+                    let removal = ChangeMembers::RemoveVoters(only.clone());
+                    self.raft.change_membership(removal, false).await?;
+                }
+                Place::Learner(_) if moved => {
+                    let removal = ChangeMembers::RemoveNodes(only.clone());
+                    self.raft.change_membership(removal, false).await?;
+                }
+                Place::Learner(_) | Place::Outside => {}
             }
             self.raft.add_learner(id, peer, true).await?;
             let promotion = ChangeMembers::AddVoterIds(only);
             self.raft.change_membership(promotion, true).await
         };
-        match replaced.await {
-            Ok(_) => tracing::info!(controller = id, "controller has its vote again"),
-            Err(error) => tracing::warn!(controller = id, %error, "a controller was not taken back"),
+        match tokio::time::timeout(CHANGE_TIMEOUT, change).await {
+            Ok(Ok(_)) => tracing::info!(controller = id, "controller has its vote again"),
+            Ok(Err(error)) => tracing::warn!(controller = id, %error, "a controller was not taken back"),
+            Err(_) => tracing::warn!(controller = id, "a controller does not catch up"),
         }
     }
 

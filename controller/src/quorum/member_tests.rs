@@ -316,6 +316,28 @@ async fn a_member_restarts_from_its_snapshot_and_what_follows() {
     );
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_that_an_earlier_leader_left_without_its_vote_gets_it_back() {
+    let trio = Trio::start().await;
+    trio.commit("first".into()).await;
+    let (leader, _) = trio.leader().await;
+    let left = u64::try_from((leader + 1) % 3).unwrap();
+    let quorum = &trio.members[leader].as_ref().unwrap().quorum;
+    let only = std::collections::BTreeSet::from([left]);
+    let removal = openraft::ChangeMembers::RemoveVoters(only);
+    quorum.raft.change_membership(removal, true).await.unwrap();
+
+    let votes = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(5));
+        while quorum.voters().len() < 3 {
+            ticks.tick().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, votes)
+        .await
+        .expect("it votes again");
+}
+
 impl Member {
     /// Waits until the log begins behind an index.
     async fn purged_behind(&self, index: u64) {

@@ -10,7 +10,7 @@ use openraft::async_runtime::{Instant, WatchReceiver};
 
 use super::addressing::wire_id;
 use super::types::TypeConfig;
-use super::{Quorum, Raft};
+use super::{Quorum, Raft, position};
 
 type Metrics = openraft::RaftMetrics<TypeConfig>;
 
@@ -73,8 +73,8 @@ pub struct VoterProgress {
     pub address: String,
     /// Base64url id of its data directory.
     pub directory: String,
-    /// Known to hold everything that the leader applied; only the leader knows.
-    pub caught_up: Option<bool>,
+    /// The position up to which it is known to hold the log; only the leader knows.
+    pub matched: Option<u64>,
 }
 
 /// Wakes up when the standing may have changed.
@@ -160,24 +160,24 @@ impl Quorum {
         configured.or_else(known).unwrap_or_default()
     }
 
-    /// The voters, as the membership has them.
+    /// The voters, by the last membership that is committed: one that is not may still come to nothing.
     pub fn voters(&self) -> Vec<VoterProgress> {
         let raft: &Raft = &self.raft;
         let metrics = raft.metrics();
         let seen = metrics.borrow_watched();
-        let membership = seen.membership_config.membership();
+        let membership = seen.committed_membership_config.membership();
         let leads = seen.state == ServerState::Leader && seen.vote.committed;
-        let caught_up = |id: u64| {
+        let matched = |id: u64| {
             if !leads {
                 return None;
             }
             if id == self.addressing.me() {
-                return Some(true);
+                return Some(seen.last_log_index.map_or(0, |index| index + 1));
             }
             let matched = seen.replication.as_ref().and_then(|progress| progress.get(&id));
-            Some(matched.is_some_and(|matched| seen.last_applied <= *matched))
+            Some(position(matched.copied().flatten()))
         };
-        seen.membership_config
+        seen.committed_membership_config
             .voter_ids()
             .map(|id| VoterProgress {
                 id: ControllerId(wire_id(id)),
@@ -186,7 +186,7 @@ impl Quorum {
                     .get_node(&id)
                     .map(|peer| peer.directory.clone())
                     .unwrap_or_default(),
-                caught_up: caught_up(id),
+                matched: matched(id),
             })
             .collect()
     }

@@ -61,7 +61,10 @@ fn status(desk: &Desk) -> v1::StatusReply {
         id: voter.id.0,
         address: voter.address,
         directory: voter.directory,
-        log_end: (voter.caught_up == Some(true)).then_some(end),
+        log_end: voter
+            .matched
+            .and_then(|matched| desk.published.end_at(matched))
+            .map(|end| end.0),
     });
     let now = desk.clock.now();
     let observers = desk.observers.lock();

@@ -108,6 +108,18 @@ impl Controllers {
         assert!(process.wait().unwrap().success(), "an orderly stop ends with 0");
     }
 
+    /// Sends a signal by its name.
+    pub fn signal(&mut self, at: usize, name: &str) {
+        let id = self.processes[at].as_ref().expect("it runs").id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-s", name, &id])
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+
     /// Which of them run.
     pub fn running(&self) -> Vec<usize> {
         (0..self.processes.len())
@@ -157,6 +169,11 @@ impl Controllers {
     }
 
     async fn try_register(&self, at: usize, broker: i32) -> Option<i64> {
+        let asked = tokio::time::timeout(Duration::from_secs(1), self.ask_to_register(at, broker));
+        asked.await.ok()?
+    }
+
+    async fn ask_to_register(&self, at: usize, broker: i32) -> Option<i64> {
         let mut session = Session::open(self.channel(at)).await?;
         session.say(registration(broker)).await;
         match session.hear().await? {
