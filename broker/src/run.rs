@@ -95,8 +95,14 @@ fn select_mutant() -> Result<(), String> {
 
 #[cfg(feature = "mutants")]
 fn select(name: &str) -> Result<(), String> {
-    let known = broker_core::mutants::select(name);
+    // Each crate has its own; a name may stand for faults in several.
+    let known = [
+        broker_core::mutants::select(name),
+        partition_log::mutants::select(name),
+        metadata::mutants::select(name),
+    ];
     known
+        .contains(&true)
         .then_some(())
         .ok_or_else(|| format!("MILLRACE_MUTANT={name}: there is none of that name"))
 }

@@ -18,6 +18,8 @@ mod epochs;
 mod errors;
 mod index;
 mod log;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 mod producer_snapshot;
 mod producers;
 mod recovery;

@@ -75,6 +75,14 @@ impl Producers {
 
     /// The batch in the log that this one repeats: same epoch, same bounds of sequence (T-2).
     pub(crate) fn duplicate_of(&self, header: &BatchHeader) -> Option<SequencedBatch> {
+        #[cfg(feature = "mutants")]
+        if crate::mutants::duplicate_sequence_accepted() {
+            return None;
+        }
+        self.remembered(header)
+    }
+
+    fn remembered(&self, header: &BatchHeader) -> Option<SequencedBatch> {
         let (id, epoch) = identity(header)?;
         let producer = self.by_id.get(&id).filter(|producer| producer.epoch == epoch)?;
         let bounds = (header.base_sequence, last_sequence(header));
@@ -90,6 +98,10 @@ impl Producers {
         let Some((id, given)) = identity(header) else {
             return Ok(());
         };
+        #[cfg(feature = "mutants")]
+        if crate::mutants::duplicate_sequence_accepted() && self.remembered(header).is_some() {
+            return Ok(());
+        }
         // Nothing is known: any first sequence will do, for the records before may be gone.
         let Some(producer) = self.by_id.get(&id) else {
             return Ok(());

@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used)]
 
+pub mod sequences;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
