@@ -16,6 +16,9 @@ mod published_never_lower;
 mod replay_is_image;
 mod watermark_never_back;
 
+#[cfg(test)]
+mod made_up;
+
 use crate::fact::Fact;
 
 /// Something that must hold. It takes in every fact, in order, and says how the newest one breaks it.

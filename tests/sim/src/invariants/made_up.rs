@@ -1,0 +1,325 @@
+//! For each invariant a made-up history that it must reject, one step away from one that it accepts.
+#![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use broker_core::offsets::Offset;
+use metadata::ids::{
+    BrokerEpoch, BrokerId, ControllerId, DirectoryId, IncarnationId, LeaderEpoch, MetadataOffset,
+    PartitionEpoch, PartitionId, PartitionIndex, TopicId,
+};
+use metadata::image::{Image, Partition};
+use metadata::record::{BrokerRegistered, LeaderRecovery, PartitionCreated, Record};
+use metadata::uuid::Uuid;
+
+use super::all;
+use crate::fact::{Fact, Incarnation, StoredBatch};
+
+const TOPIC: TopicId = TopicId(Uuid(500));
+const PARTITION: PartitionId = PartitionId {
+    topic: TOPIC,
+    index: PartitionIndex(0),
+};
+
+fn process(broker: i32) -> Incarnation {
+    Incarnation {
+        broker: BrokerId(broker),
+        boot: 1,
+    }
+}
+
+/// Whoever rejects the last of these facts; everybody must accept those before.
+fn rejected_by(facts: &[Fact]) -> Vec<&'static str> {
+    let mut invariants = all();
+    let (last, before) = facts.split_last().unwrap();
+    for fact in before {
+        for invariant in &mut invariants {
+            invariant.observe(fact).unwrap();
+        }
+    }
+    invariants
+        .iter_mut()
+        .filter_map(|it| it.observe(last).is_err().then(|| it.name()))
+        .collect()
+}
+
+fn state(change: impl FnOnce(&mut Partition)) -> Partition {
+    let mut state = Partition {
+        replicas: vec![BrokerId(1), BrokerId(2)],
+        directories: vec![DirectoryId::UNASSIGNED; 2],
+        in_sync: vec![BrokerId(1), BrokerId(2)],
+        eligible: Vec::new(),
+        last_known_leader: None,
+        adding: Vec::new(),
+        removing: Vec::new(),
+        leader: Some(BrokerId(1)),
+        recovery: LeaderRecovery::Recovered,
+        leader_epoch: LeaderEpoch(3),
+        epoch: PartitionEpoch(7),
+    };
+    change(&mut state);
+    state
+}
+
+fn registered(broker: i32, fenced: bool) -> Record {
+    Record::BrokerRegistered(BrokerRegistered {
+        broker: BrokerId(broker),
+        epoch: BrokerEpoch(0),
+        registered_at: Some(MetadataOffset(0)),
+        incarnation: IncarnationId(Uuid(1000)),
+        endpoints: Vec::new(),
+        features: Vec::new(),
+        rack: None,
+        directories: Vec::new(),
+        fenced,
+        in_controlled_shutdown: false,
+    })
+}
+
+/// Two brokers, the second one perhaps fenced, and one partition in this state. Made up past all checks.
+fn image(next_offset: i64, second_is_fenced: bool, partition: Partition) -> Arc<Image> {
+    let header = metadata::dump::DumpHeader {
+        next_offset: MetadataOffset(next_offset),
+        last_term: metadata::ids::Term(1),
+    };
+    let records = [
+        registered(1, false),
+        registered(2, second_is_fenced),
+        Record::TopicCreated {
+            topic: TOPIC,
+            name: "orders".to_owned(),
+        },
+        Record::PartitionCreated(PartitionCreated {
+            partition: PARTITION,
+            state: state(|_| {}),
+        }),
+    ];
+    let mut image = Image::from_dump(header, records).unwrap();
+    let mut topic = image.topics.get(&TOPIC).unwrap().as_ref().clone();
+    topic.partitions.insert(PartitionIndex(0), Arc::new(partition));
+    image.topics.insert(TOPIC, Arc::new(topic));
+    Arc::new(image)
+}
+
+fn committed(image: &Arc<Image>) -> Fact {
+    Fact::Committed {
+        controller: ControllerId(1),
+        image: Arc::clone(image),
+    }
+}
+
+fn led(broker: i32, epoch: i32, log_end: i64) -> Fact {
+    let (epoch, log_end) = (LeaderEpoch(epoch), Offset(log_end));
+    Fact::LeadershipBegan {
+        by: process(broker),
+        partition: PARTITION,
+        epoch,
+        log_end,
+    }
+}
+
+fn watermark(to: i64, in_sync: Option<(usize, usize)>) -> Fact {
+    Fact::WatermarkMoved {
+        by: process(1),
+        partition: PARTITION,
+        to: Offset(to),
+        in_sync,
+    }
+}
+
+fn below(broker: i32, crc: u32) -> Fact {
+    let batch = StoredBatch {
+        base: Offset(4),
+        last: Offset(6),
+        leader_epoch: LeaderEpoch(1),
+        crc,
+    };
+    Fact::Below {
+        by: process(broker),
+        partition: PARTITION,
+        batches: vec![batch],
+    }
+}
+
+#[test]
+fn two_leaders_in_one_epoch_are_rejected() {
+    assert_eq!(
+        rejected_by(&[led(1, 3, 0), led(2, 4, 0), led(2, 3, 0)]),
+        ["one writable leader per epoch"]
+    );
+}
+
+#[test]
+fn a_member_without_a_replica_is_rejected() {
+    let image = image(10, false, state(|it| it.in_sync.push(BrokerId(9))));
+    let rejected = rejected_by(&[committed(&image)]);
+    assert!(
+        rejected.contains(&"leader and in-sync set within the replicas"),
+        "{rejected:?}"
+    );
+}
+
+#[test]
+fn a_fenced_member_is_rejected() {
+    assert_eq!(
+        rejected_by(&[committed(&image(10, true, state(|_| {})))]),
+        ["fenced brokers in no in-sync set"]
+    );
+}
+
+#[test]
+fn a_leader_epoch_that_goes_back_is_rejected() {
+    let before = committed(&image(10, false, state(|_| {})));
+    let after = committed(&image(
+        11,
+        false,
+        state(|it| {
+            it.leader_epoch = LeaderEpoch(2);
+            it.epoch = PartitionEpoch(8);
+        }),
+    ));
+    assert_eq!(rejected_by(&[before, after]), ["epochs never back"]);
+}
+
+#[test]
+fn a_new_leader_without_a_new_epoch_is_rejected() {
+    let before = committed(&image(10, false, state(|_| {})));
+    let after = committed(&image(
+        11,
+        false,
+        state(|it| {
+            it.leader = Some(BrokerId(2));
+            it.epoch = PartitionEpoch(8);
+        }),
+    ));
+    assert_eq!(rejected_by(&[before, after]), ["epochs never back"]);
+}
+
+#[test]
+fn two_images_at_one_offset_are_rejected() {
+    let one = committed(&image(10, false, state(|_| {})));
+    let other = Fact::Published {
+        by: process(2),
+        image: image(10, false, state(|it| it.epoch = PartitionEpoch(8))),
+    };
+    assert_eq!(rejected_by(&[one, other]), ["images equal at equal offsets"]);
+}
+
+#[test]
+fn a_lower_publication_is_rejected() {
+    let published = |offset| Fact::Published {
+        by: process(1),
+        image: image(offset, false, state(|_| {})),
+    };
+    assert_eq!(
+        rejected_by(&[published(11), published(10)]),
+        ["a broker never publishes a lower offset"]
+    );
+}
+
+#[test]
+fn an_offset_that_a_lane_has_not_applied_is_rejected() {
+    let lanes = vec![MetadataOffset(5), MetadataOffset(4)];
+    let applied = Fact::Applied {
+        by: process(1),
+        below: MetadataOffset(5),
+        lanes,
+    };
+    assert_eq!(rejected_by(&[applied]), ["applied means applied by every lane"]);
+}
+
+#[test]
+fn a_watermark_that_moves_back_is_rejected_unless_the_log_was_cut() {
+    let cut = Fact::Truncated {
+        by: process(1),
+        partition: PARTITION,
+        to: Offset(3),
+    };
+    assert_eq!(
+        rejected_by(&[watermark(5, None), cut, watermark(4, None), watermark(3, None)]),
+        ["watermarks never back"]
+    );
+}
+
+#[test]
+fn a_watermark_that_moves_below_the_minimum_is_rejected() {
+    assert_eq!(
+        rejected_by(&[watermark(5, Some((2, 2))), watermark(6, Some((1, 2)))]),
+        ["no watermark moves below min.insync.replicas"]
+    );
+}
+
+#[test]
+fn other_bytes_below_the_watermark_are_rejected() {
+    assert_eq!(
+        rejected_by(&[below(1, 77), below(2, 77), below(3, 78)]),
+        ["logs equal below the watermark"]
+    );
+}
+
+#[test]
+fn a_leader_without_what_was_acknowledged_is_rejected() {
+    let acknowledged = Fact::Acknowledged {
+        partition: PARTITION,
+        end: Offset(8),
+    };
+    assert_eq!(
+        rejected_by(&[acknowledged, led(1, 1, 8), led(2, 2, 7)]),
+        ["leaders hold what was acknowledged"]
+    );
+}
+
+#[test]
+fn an_answer_that_overtakes_is_rejected() {
+    let answered = Fact::AnsweredOutOfOrder {
+        by: process(1),
+        number: 3,
+        before: 4,
+    };
+    assert_eq!(rejected_by(&[answered]), ["answers in the order of requests"]);
+}
+
+#[test]
+fn a_call_for_help_is_rejected() {
+    let alarm = Fact::Alarm {
+        by: "controller 1".to_owned(),
+        what: "quarantined".to_owned(),
+    };
+    assert_eq!(rejected_by(&[alarm]), ["nobody calls for help"]);
+}
+
+#[test]
+fn a_partition_that_could_have_a_leader_must_have_one() {
+    let leaderless = image(
+        10,
+        false,
+        state(|it| {
+            it.leader = None;
+            it.in_sync.clear();
+            it.eligible = vec![BrokerId(2)];
+        }),
+    );
+    let live = BTreeSet::from([BrokerId(2)]);
+    let converged = Fact::Converged {
+        live,
+        image: Arc::clone(&leaderless),
+        replayed: leaderless,
+    };
+    let rejected = rejected_by(&[converged]);
+    assert!(
+        rejected.contains(&"no partition leaderless while an eligible live replica exists"),
+        "{rejected:?}"
+    );
+}
+
+#[test]
+fn a_replay_that_leads_elsewhere_is_rejected() {
+    let (image, replayed) = (image(10, false, state(|_| {})), image(9, false, state(|_| {})));
+    let converged = Fact::Converged {
+        live: BTreeSet::new(),
+        image,
+        replayed,
+    };
+    assert_eq!(rejected_by(&[converged]), ["replay of the log is the image"]);
+}
