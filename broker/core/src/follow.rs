@@ -22,6 +22,7 @@ use metadata::image::Image;
 use metadata::record::Record;
 use metadata::replay::{Application, ReplayError, Skip};
 
+use crate::mutants::{self, Mutant};
 use crate::time::Moment;
 
 /// After so many idle intervals without progress another controller is tried: each of them brings a no-op at least.
@@ -424,7 +425,8 @@ impl Follower {
         if !caught_up || loading || held == next || next.next_offset < held.next_offset {
             return Vec::new();
         }
-        if self.published.is_empty() && !self.knows_process() {
+        let knows = self.knows_process() || mutants::is_selected(Mutant::PublishedBeforeRegistration);
+        if self.published.is_empty() && !knows {
             return Vec::new();
         }
         let before = std::mem::replace(&mut self.published, Arc::clone(&self.image));
@@ -445,12 +447,12 @@ impl Follower {
         );
         assert!(self.lanes[lane] <= next_offset, "a lane applies in order");
         self.lanes[lane] = next_offset;
-        let applied = self
-            .lanes
-            .iter()
-            .copied()
-            .min()
-            .expect("there is a lane at least");
+        let told = if mutants::is_selected(Mutant::AppliedReportedEarly) {
+            self.lanes.iter().max()
+        } else {
+            self.lanes.iter().min()
+        };
+        let applied = *told.expect("there is a lane at least");
         if applied <= self.applied {
             return Vec::new();
         }

@@ -13,15 +13,21 @@ pub enum Mutant {
     IsrExpandedBelowWatermark,
     /// A request behind a Produce starts before that is answered (breaks the ruling on A-12).
     BarrierMissingInPipeline,
+    /// A new process acts on images from before its registration (breaks R1.10).
+    PublishedBeforeRegistration,
+    /// The fastest lane's offset is told as applied (breaks R1.11).
+    AppliedReportedEarly,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub const ALL: [Self; 6] = [
         Self::WatermarkIgnoresMinIsr,
         Self::TruncateOneTooFew,
         Self::IsrExpandedBelowWatermark,
         Self::BarrierMissingInPipeline,
+        Self::PublishedBeforeRegistration,
+        Self::AppliedReportedEarly,
     ];
 
     /// The name under which it is selected.
@@ -32,6 +38,8 @@ impl Mutant {
             Self::TruncateOneTooFew => "truncate_one_too_few",
             Self::IsrExpandedBelowWatermark => "isr_expanded_below_watermark",
             Self::BarrierMissingInPipeline => "barrier_missing_in_pipeline",
+            Self::PublishedBeforeRegistration => "published_before_registration",
+            Self::AppliedReportedEarly => "applied_reported_early",
         }
     }
 }

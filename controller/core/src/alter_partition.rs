@@ -102,6 +102,10 @@ fn judge<'a>(image: &'a Image, sender: BrokerId, wish: &InSyncProposal) -> Resul
             "broker {sender} does not lead {id}"
         )));
     }
+    #[cfg(feature = "mutants")]
+    if crate::mutants::stale_alter_partition_accepted() {
+        return Ok(held);
+    }
     if wish.partition_epoch < held.epoch {
         return Err(Refusal::StalePartitionEpoch {
             partition: id,

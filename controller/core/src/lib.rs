@@ -17,6 +17,8 @@ pub mod election;
 mod grace;
 pub mod heartbeat;
 pub mod liveness;
+#[cfg(feature = "mutants")]
+pub mod mutants;
 pub mod placement;
 pub mod producer_ids;
 pub mod refusal;

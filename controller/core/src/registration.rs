@@ -166,6 +166,8 @@ fn left_behind(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>)
     let (image, settings) = (view.image, view.settings);
     let broker: BrokerId = command.broker;
     let stopped_cleanly = held.is_some_and(|held| command.previous_epoch == Some(held.epoch));
+    #[cfg(feature = "mutants")]
+    let stopped_cleanly = stopped_cleanly || crate::mutants::unclean_restart_keeps_its_place();
     if stopped_cleanly || !eligible_replicas_served(image) {
         departure::leave(image, settings, broker)
     } else {

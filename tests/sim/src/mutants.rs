@@ -4,7 +4,7 @@
 #[must_use]
 pub fn select(name: &str) -> bool {
     #[cfg(feature = "mutants")]
-    return metadata::mutants::select(name) || broker_core::mutants::select(name);
+    return controller_core::mutants::select(name) || broker_core::mutants::select(name);
     #[cfg(not(feature = "mutants"))]
     {
         let _ = name;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use controller_core::command::Command;
 use metadata::dump::dump;
+use metadata::ids::BrokerId;
 use metadata::image::Image;
 
 use crate::fact::Fact;
@@ -234,10 +235,21 @@ impl World {
     }
 
     /// Whether one more broker may lose what only it has written: the promise covers fewer than
-    /// `min.insync.replicas` of them.
+    /// `min.insync.replicas` of them, and nobody but a member of the in-sync set, an eligible replica or the last known
+    /// leader can lead, so the last of these must keep what it has.
     fn may_taint(&self, broker: i32) -> bool {
         let others = self.tainted.keys().filter(|id| **id != broker).count();
-        others + 1 < self.plan.min_in_sync
+        let me = BrokerId(broker);
+        let mut states = self
+            .newest
+            .topics
+            .values()
+            .flat_map(|topic| topic.partitions.values());
+        let is_needed = states.any(|state| {
+            let may_lead = state.in_sync.iter().chain(&state.eligible);
+            state.replicas.contains(&me) && may_lead.filter(|other| **other != me).count() == 0
+        });
+        others + 1 < self.plan.min_in_sync && !is_needed
     }
 
     fn lose_power(&mut self, broker: i32, fault: Fault) -> Option<String> {
