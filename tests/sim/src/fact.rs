@@ -137,6 +137,30 @@ pub enum Fact {
         /// The one that came before it.
         before: u64,
     },
+    /// A request was begun before one ahead of it was answered, and one of the two is no Produce.
+    StartedBeforeItsTurn {
+        /// By whom.
+        by: Incarnation,
+        /// The request that was begun.
+        number: u64,
+        /// The one ahead of it.
+        before: u64,
+    },
+    /// A leader wants a broker in the in-sync set.
+    Joining {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// Who joins.
+        follower: BrokerId,
+        /// Where its log ends, as far as the leader knows.
+        log_end: Option<Offset>,
+        /// The leader's watermark.
+        watermark: Offset,
+        /// Where the leadership began.
+        epoch_start: Offset,
+    },
     /// Something that a process calls for help about.
     Alarm {
         /// Who.

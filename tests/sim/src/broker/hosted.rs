@@ -3,7 +3,7 @@
 use broker_core::fetch::Wake;
 use broker_core::fetcher::LocalLog;
 use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
-use broker_core::replica::{Assignment, Effect, Replica, Role};
+use broker_core::replica::{Assignment, Effect, Proposal, Replica, Role};
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
 use metadata::image::Image;
 use partition_log::{FirstBatch, Log, LogFault, SyncJob, TopicPartition};
@@ -222,7 +222,10 @@ impl Broker {
                         let _ = hosted.log.raise_log_start(to_log(to.0));
                     }
                 }
-                Effect::ProposeIsr(proposal) => self.proposals.submit(proposal),
+                Effect::ProposeIsr(proposal) => {
+                    self.tell_joining(&proposal, out);
+                    self.proposals.submit(proposal);
+                }
                 Effect::InSyncChanged { in_sync } => self.in_sync_changed(partition, &in_sync, out),
                 Effect::Completed { waiter, outcome } => self.completed(at, waiter, outcome, out),
                 Effect::RoleChanged => self.wake(at, partition, Wake::RoleChanged, out),
@@ -277,6 +280,34 @@ impl Broker {
             partition,
             batches,
         }));
+    }
+
+    /// Tells the judges who is to join an in-sync set, and what the leader knows of its log.
+    fn tell_joining(&self, proposal: &Proposal, out: &mut Vec<Output>) {
+        let (by, partition) = (self.incarnation, proposal.partition);
+        let hosted = self.hosted.get(&partition).map(|hosted| hosted.replica.role());
+        let Some(Role::Leading(leading)) = hosted else {
+            return;
+        };
+        let (watermark, epoch_start) = (leading.log().watermark.0, leading.epoch_start().0);
+        for member in proposal.in_sync.iter().map(|member| member.broker) {
+            let Some(progress) = leading.followers().get(&member) else {
+                continue;
+            };
+            if leading.in_sync().members().contains(&member) {
+                continue;
+            }
+            let log_end = progress.log_end.map(|end| end.0);
+            let follower = member;
+            out.push(Output::Fact(Fact::Joining {
+                by,
+                partition,
+                follower,
+                log_end,
+                watermark,
+                epoch_start,
+            }));
+        }
     }
 
     fn in_sync_changed(&mut self, partition: PartitionId, members: &[BrokerId], out: &mut Vec<Output>) {

@@ -177,6 +177,16 @@ impl Broker {
         };
         let (request, arrived) = &connection.requests[&place.request];
         let arrived = *arrived;
+        let overlaps = |ask: &ClientAsk| matches!(ask, ClientAsk::Produce { .. });
+        let mut before = connection
+            .requests
+            .range(..place.request)
+            .map(|(_, (earlier, _))| earlier);
+        let ahead = before.find(|earlier| !(overlaps(&earlier.what) && overlaps(&request.what)));
+        if let Some(earlier) = ahead {
+            let (by, number, before) = (self.incarnation, request.number, earlier.number);
+            out.push(Output::Fact(Fact::StartedBeforeItsTurn { by, number, before }));
+        }
         match request.what.clone() {
             ClientAsk::Produce { partition, .. } => self.arrived(
                 at,

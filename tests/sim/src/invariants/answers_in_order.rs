@@ -1,4 +1,4 @@
-//! Answers leave a connection in the order of the requests.
+//! Answers leave a connection in the order of the requests, and nothing but Produce behind Produce overlaps.
 
 use super::Invariant;
 use crate::fact::Fact;
@@ -20,6 +20,9 @@ impl Invariant for AnswersInOrder {
         match fact {
             Fact::AnsweredOutOfOrder { by, number, before } => {
                 Err(format!("{by:?} answered {number} after {before}"))
+            }
+            Fact::StartedBeforeItsTurn { by, number, before } => {
+                Err(format!("{by:?} began {number} while {before} was open"))
             }
             _ => Ok(()),
         }

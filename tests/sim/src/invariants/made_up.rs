@@ -323,3 +323,29 @@ fn a_replay_that_leads_elsewhere_is_rejected() {
     };
     assert_eq!(rejected_by(&[converged]), ["replay of the log is the image"]);
 }
+
+#[test]
+fn a_request_that_begins_before_its_turn_is_rejected() {
+    let started = Fact::StartedBeforeItsTurn {
+        by: process(1),
+        number: 4,
+        before: 3,
+    };
+    assert_eq!(rejected_by(&[started]), ["answers in the order of requests"]);
+}
+
+#[test]
+fn a_follower_that_joins_below_the_watermark_is_rejected() {
+    let joining = |log_end| Fact::Joining {
+        by: process(1),
+        partition: PARTITION,
+        follower: BrokerId(2),
+        log_end: Some(Offset(log_end)),
+        watermark: Offset(8),
+        epoch_start: Offset(5),
+    };
+    assert_eq!(
+        rejected_by(&[joining(8), joining(7)]),
+        ["who joins holds what is committed"]
+    );
+}

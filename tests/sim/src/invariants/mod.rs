@@ -7,6 +7,7 @@ mod committed_prefix_agrees;
 mod epochs_never_back;
 mod fenced_not_in_sync;
 mod images_equal;
+mod joining_holds_committed;
 mod leader_after_healing;
 mod members_are_replicas;
 mod min_in_sync_kept;
@@ -51,6 +52,7 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<min_in_sync_kept::MinInSyncKept>::default(),
         Box::<committed_prefix_agrees::CommittedPrefixAgrees>::default(),
         Box::<acknowledged_below_leader::AcknowledgedBelowLeader>::default(),
+        Box::<joining_holds_committed::JoiningHoldsCommitted>::default(),
         Box::<answers_in_order::AnswersInOrder>::default(),
         Box::<no_alarm::NoAlarm>::default(),
         Box::<leader_after_healing::LeaderAfterHealing>::default(),

@@ -293,12 +293,12 @@ impl World {
         match node {
             NodeId::Controller(id) => {
                 if let Some(slot) = self.controllers.get_mut(&id) {
-                    slot.paused_until = until;
+                    slot.paused_until = slot.paused_until.max(until);
                 }
             }
             NodeId::Broker(id) => {
                 if let Some(slot) = self.brokers.get_mut(&id) {
-                    slot.paused_until = until;
+                    slot.paused_until = slot.paused_until.max(until);
                 }
             }
             NodeId::Client(_) => {}

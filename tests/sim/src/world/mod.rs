@@ -6,7 +6,7 @@ mod ending;
 mod faulting;
 mod outputs;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ enum Happening {
     CallPatience(CallKey),
     StreamPatience(StreamKey),
     Tick(Address),
+    Resume(Address),
     QuorumRound,
     Propose(Address, Term, MetadataOffset, bytes::Bytes),
     Fault(usize),
@@ -58,6 +59,8 @@ struct Slot<P> {
     boot: u32,
     process: Option<P>,
     paused_until: Duration,
+    /// What came while it stood still, in order.
+    stalled: VecDeque<Input>,
     /// The earliest tick that is put down.
     tick_at: Option<Duration>,
     wall_offset_ms: i64,
@@ -322,6 +325,7 @@ impl World {
                 self.ticked(to);
                 self.give(to, Input::Tick);
             }
+            Happening::Resume(to) => self.resume(to),
             Happening::QuorumRound => self.quorum_round(),
             Happening::Propose(by, term, base, batch) => self.propose(by, term, base, batch),
             Happening::Fault(place) => self.fault(place),
@@ -442,6 +446,7 @@ impl World {
         }
         let process = Controller::start(ControllerId(id), settings, image, position, tail, now);
         slot.process = Some(process);
+        slot.stalled.clear();
         slot.tick_at = None;
         let to = Address {
             node: NodeId::Controller(id),
@@ -471,6 +476,7 @@ impl World {
         match Broker::start(config, disk, boot, now, chance) {
             Ok(process) => {
                 slot.process = Some(process);
+                slot.stalled.clear();
                 slot.tick_at = None;
                 let to = Address {
                     node: NodeId::Broker(id),
@@ -510,21 +516,41 @@ impl World {
         }
     }
 
-    /// Gives an input to a process, if it is still there; a paused one gets it later.
+    /// Gives an input to a process, if it is still there; one that stands still gets it later.
     fn give(&mut self, to: Address, input: Input) {
+        let now = self.now;
         let taken = match to.node {
-            NodeId::Controller(id) => take(self.controllers.get_mut(&id), to.boot, self.now),
-            NodeId::Broker(id) => take(self.brokers.get_mut(&id), to.boot, self.now),
+            NodeId::Controller(id) => take(self.controllers.get_mut(&id), to.boot, now, input),
+            NodeId::Broker(id) => take(self.brokers.get_mut(&id), to.boot, now, input),
             NodeId::Client(id) if self.producers.contains_key(&id) => {
-                take(self.producers.get_mut(&id), to.boot, self.now)
+                take(self.producers.get_mut(&id), to.boot, now, input)
             }
-            NodeId::Client(id) => take(self.readers.get_mut(&id), to.boot, self.now),
+            NodeId::Client(id) => take(self.readers.get_mut(&id), to.boot, now, input),
         };
-        let wall_offset_ms = match taken {
-            Taken::Gone => return self.nobody_there(input),
-            Taken::Paused(until) => return self.agenda.put(until, Happening::Input(to, input)),
-            Taken::There(offset) => offset,
+        match taken {
+            Taken::Gone(input) => self.nobody_there(input),
+            Taken::Stalled(None) => {}
+            Taken::Stalled(Some(until)) => self.agenda.put(until, Happening::Resume(to)),
+            Taken::There(wall_offset_ms, input) => self.let_take(to, wall_offset_ms, input),
+        }
+    }
+
+    /// A process that stood still goes on with what came meanwhile, unless it was stopped again.
+    fn resume(&mut self, to: Address) {
+        let (paused_until, stalled) = match to.node {
+            NodeId::Controller(id) => resumed(self.controllers.get_mut(&id), to.boot, self.now),
+            NodeId::Broker(id) => resumed(self.brokers.get_mut(&id), to.boot, self.now),
+            NodeId::Client(_) => return,
         };
+        if self.now < paused_until {
+            return self.agenda.put(paused_until, Happening::Resume(to));
+        }
+        for input in stalled {
+            self.give(to, input);
+        }
+    }
+
+    fn let_take(&mut self, to: Address, wall_offset_ms: i64, input: Input) {
         let at = self.at(wall_offset_ms);
         let (outputs, next) = match to.node {
             NodeId::Controller(id) => step(self.controllers.get_mut(&id), at, input),
@@ -557,6 +583,7 @@ impl<P> Slot<P> {
             boot: 0,
             process: None,
             paused_until: Duration::ZERO,
+            stalled: VecDeque::new(),
             tick_at: None,
             wall_offset_ms: 0,
         }
@@ -571,20 +598,34 @@ impl<P> Slot<P> {
 }
 
 enum Taken {
-    Gone,
-    Paused(Duration),
-    There(i64),
+    Gone(Input),
+    /// It waits in line; a moment if it is the first.
+    Stalled(Option<Duration>),
+    There(i64, Input),
 }
 
-fn take<P>(slot: Option<&mut Slot<P>>, boot: u32, now: Duration) -> Taken {
+fn take<P>(slot: Option<&mut Slot<P>>, boot: u32, now: Duration, input: Input) -> Taken {
     match slot {
         Some(slot) if slot.boot == boot && slot.process.is_some() => {
-            if now < slot.paused_until {
-                return Taken::Paused(slot.paused_until);
+            if slot.paused_until <= now && slot.stalled.is_empty() {
+                return Taken::There(slot.wall_offset_ms, input);
             }
-            Taken::There(slot.wall_offset_ms)
+            let is_first = slot.stalled.is_empty();
+            slot.stalled.push_back(input);
+            Taken::Stalled(is_first.then_some(slot.paused_until))
         }
-        _ => Taken::Gone,
+        _ => Taken::Gone(input),
+    }
+}
+
+/// Until when a process stands still, and what waits for it once that is over.
+fn resumed<P>(slot: Option<&mut Slot<P>>, boot: u32, now: Duration) -> (Duration, VecDeque<Input>) {
+    match slot {
+        Some(slot) if slot.boot == boot && slot.paused_until <= now => {
+            (slot.paused_until, std::mem::take(&mut slot.stalled))
+        }
+        Some(slot) if slot.boot == boot => (slot.paused_until, VecDeque::new()),
+        _ => (Duration::ZERO, VecDeque::new()),
     }
 }
 
