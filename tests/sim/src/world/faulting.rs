@@ -1,9 +1,11 @@
 //! What goes wrong, and how it ends again.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::command::Command;
+use host::{Disk, SimDisk};
 use metadata::dump::dump;
 use metadata::ids::BrokerId;
 use metadata::image::Image;
@@ -234,6 +236,17 @@ impl World {
         true
     }
 
+    fn kill(&mut self, node: NodeId, lasts: Duration) -> bool {
+        let NodeId::Broker(id) = node else {
+            return self.crash(node, lasts);
+        };
+        if !self.may_kill(id) || !self.crash(node, lasts) {
+            return false;
+        }
+        self.killed.insert(id, self.brokers[&id].boot);
+        true
+    }
+
     /// Whether one more broker may lose what only it has written: the promise covers fewer than
     /// `min.insync.replicas` of them, and nobody but a member of the in-sync set, an eligible replica or the last known
     /// leader can lead, so the last of these must keep what it has.
@@ -249,16 +262,23 @@ impl World {
             let may_lead = state.in_sync.iter().chain(&state.eligible);
             state.replicas.contains(&me) && may_lead.filter(|other| **other != me).count() == 0
         });
-        others + 1 < self.plan.min_in_sync && !is_needed
+        others + 1 < self.plan.min_in_sync && !is_needed && self.killed.keys().all(|id| *id == broker)
+    }
+
+    /// Whether a broker may be killed: a controller cannot tell a kill from a power loss, and would give the place of
+    /// one that kept everything to one that did not.
+    fn may_kill(&self, broker: i32) -> bool {
+        self.tainted.keys().all(|id| *id == broker)
     }
 
     fn lose_power(&mut self, broker: i32, fault: Fault) -> Option<String> {
         let covered = self.plan.flush_every_batch || self.may_taint(broker);
+        if !covered {
+            let killed = self.kill(NodeId::Broker(broker), fault.lasts);
+            return killed.then(|| format!("broker {broker} is killed"));
+        }
         if !self.crash(NodeId::Broker(broker), fault.lasts) {
             return None;
-        }
-        if !covered {
-            return Some(format!("broker {broker} is killed"));
         }
         if !self.plan.flush_every_batch {
             self.tainted.insert(broker, self.brokers[&broker].boot);
@@ -272,7 +292,7 @@ impl World {
             return None;
         }
         self.tainted.insert(broker, self.brokers[&broker].boot);
-        self.disks.insert(broker, host::SimDisk::new());
+        self.disks.insert(broker, emptied(&self.disks[&broker]));
         self.marks.reached(Mark::DiskWiped);
         Some(format!("broker {broker} gets an empty disk"))
     }
@@ -394,7 +414,7 @@ impl World {
     /// A broker that lost data is whole again once its new process is in every in-sync set.
     fn tally_tainted(&mut self, image: &Image) {
         let brokers = &self.brokers;
-        self.tainted.retain(|id, boot| {
+        let is_missing = |id: &i32, boot: &mut u32| {
             let broker = metadata::ids::BrokerId(*id);
             let Some(slot) = brokers.get(id).filter(|slot| *boot < slot.boot) else {
                 return true;
@@ -407,6 +427,23 @@ impl World {
             let in_sync =
                 states.all(|state| !state.replicas.contains(&broker) || state.in_sync.contains(&broker));
             !(is_present && in_sync)
-        });
+        };
+        self.tainted.retain(is_missing);
+        self.killed.retain(is_missing);
     }
+}
+
+/// A disk that has nothing but the identity of the directory: replicas keep the directory that they are assigned to.
+fn emptied(disk: &SimDisk) -> SimDisk {
+    let (dir, empty) = (Path::new("/data"), SimDisk::new());
+    let identity = dir.join("meta.properties");
+    let bytes = disk.read_file(&identity, 1 << 16);
+    if let Ok(bytes) = bytes {
+        empty
+            .create_dir_all(dir)
+            .expect("an empty disk takes a directory");
+        host::replace_file(&empty, &identity, &bytes).expect("an empty disk takes a small file");
+        empty.sync_dir(Path::new("/")).unwrap_or_default();
+    }
+    empty
 }

@@ -111,6 +111,8 @@ pub struct World {
     refuse_until: Duration,
     /// Brokers that lost what they had not synced, or everything, and are not back in every in-sync set: with their process number then.
     tainted: BTreeMap<i32, u32>,
+    /// Brokers that were killed and are not back in every in-sync set.
+    killed: BTreeMap<i32, u32>,
     stopping: BTreeSet<i32>,
     topics_created: BTreeSet<usize>,
     /// The newest committed image.
@@ -152,6 +154,7 @@ impl World {
             invariants: invariants::all(),
             refuse_until: Duration::ZERO,
             tainted: BTreeMap::new(),
+            killed: BTreeMap::new(),
             stopping: BTreeSet::new(),
             topics_created: BTreeSet::new(),
             newest: Arc::default(),
