@@ -43,7 +43,7 @@ impl World {
         let node = self.node_of(fault.dice);
         match fault.kind {
             FaultKind::Crash => self
-                .crash(node, fault.lasts)
+                .kill(node, fault.lasts)
                 .then(|| format!("{node:?} is killed")),
             FaultKind::PowerLoss => self.lose_power(broker, fault),
             FaultKind::Wipe => self.wipe(broker, fault),
