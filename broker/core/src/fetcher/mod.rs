@@ -285,7 +285,7 @@ impl Fetcher {
         {
             return Next::WaitUntil(backoff.until);
         }
-        if self.flights.len() < REQUESTS_MAX {
+        if self.flights.len() < REQUESTS_MAX && !self.is_appending() {
             let mut fetches: Vec<(PartitionId, Fetch)> = self
                 .tracks
                 .iter()
@@ -310,6 +310,13 @@ impl Fetcher {
             .filter(|at| now < *at)
             .min();
         backing_off.map_or(Next::Wait, Next::WaitUntil)
+    }
+
+    /// While records of an answer are appended, the rest of that request is not asked for again: it would rest at the
+    /// leader in a request of its own, and what was just appended would have to wait for the end of a long poll. The
+    /// leader would learn of the append only then, and every producer with `acks=all` with it.
+    fn is_appending(&self) -> bool {
+        self.tracks.values().any(|track| track.stage == Stage::Appending)
     }
 
     fn is_asked(&self, partition: PartitionId) -> bool {

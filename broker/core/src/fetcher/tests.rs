@@ -82,6 +82,35 @@ fn a_fetch_asks_from_the_logs_end_and_says_its_last_epoch() {
     assert_eq!(sent(&mut fetcher, 2).fetches[0].1.offset, Offset(12));
 }
 
+/// F-14: what was appended is reported to the leader at once, however many requests rest there.
+#[test]
+fn an_appended_partition_never_waits_for_the_long_poll_of_another() {
+    let mut fetcher = following();
+    let _ = fetcher.follow(partition(1), EPOCH, local(10, Some(6)), HighWatermark(Offset(5)));
+    let both = sent(&mut fetcher, 0);
+    assert_eq!(both.fetches.len(), 2);
+    let _ = fetcher.follow(partition(2), EPOCH, local(10, Some(6)), HighWatermark(Offset(5)));
+    let resting = sent(&mut fetcher, 1);
+    assert_eq!(resting.fetches.len(), 1);
+
+    let effects = answer(&mut fetcher, &both, records(), 2);
+    assert_eq!(effects.len(), 1, "the other partition has nothing new");
+    assert_eq!(
+        fetcher.next(at(2)),
+        Next::Wait,
+        "the other one does not take the place"
+    );
+    fetcher.appended(partition(0), local(12, Some(7)));
+
+    let next = sent(&mut fetcher, 3);
+    assert!(
+        next.fetches
+            .iter()
+            .any(|(id, fetch)| *id == partition(0) && fetch.offset == Offset(12))
+    );
+    assert_eq!(next.fetches.len(), 2);
+}
+
 /// F-26, F-27: also when only the epoch is new, and the same offset is asked for again.
 #[test]
 fn an_answer_to_what_was_asked_before_is_ignored() {
