@@ -25,18 +25,25 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A folder with the binaries of a build with planted faults, each chosen at run time.
+/// A folder with the binaries of a build with planted faults, each chosen at run time. They are built where the
+/// others are, so that only our own packages are built anew, and moved aside.
 pub fn mutants() -> Result<PathBuf> {
-    let target = target_folder()?.join("mutants");
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .current_dir(workspace())
-        .args(["build", "--quiet", "--features", "mutants"]);
-    command
-        .args(["-p", "controller", "-p", "broker"])
-        .env("CARGO_TARGET_DIR", &target);
-    ensure!(command.status()?.success(), "the build with mutants failed");
-    Ok(target.join("debug"))
+    static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| build_mutants().map_err(|error| format!("{error:#}")));
+    folder.clone().map_err(|error| anyhow::anyhow!("{error}"))
+}
+
+fn build_mutants() -> Result<PathBuf> {
+    let target = target_folder()?;
+    cargo_build(&target, &["--features", "controller/mutants,broker/mutants"])?;
+    let aside = target.join("mutants");
+    std::fs::create_dir_all(&aside)?;
+    for name in ["millrace-controller", "millrace-broker"] {
+        std::fs::copy(target.join(profile()).join(name), aside.join(name))?;
+    }
+    // What ships stands where it is looked for again.
+    cargo_build(&target, &[])?;
+    Ok(aside)
 }
 
 fn profile() -> &'static str {
@@ -63,12 +70,18 @@ fn build() -> Result<PathBuf> {
         return Ok(PathBuf::from(folder));
     }
     let target = target_folder()?;
+    cargo_build(&target, &[])?;
+    Ok(target.join(profile()))
+}
+
+fn cargo_build(target: &Path, extra: &[&str]) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     // The whole workspace: chosen packages alone would be built anew with other features of what they share.
     command
         .current_dir(workspace())
-        .args(["build", "--quiet", "--workspace", "--bins"]);
-    command.env("CARGO_TARGET_DIR", &target);
+        .args(["build", "--quiet", "--workspace", "--bins"])
+        .args(extra);
+    command.env("CARGO_TARGET_DIR", target);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
@@ -80,5 +93,5 @@ fn build() -> Result<PathBuf> {
         .env_remove("CARGO_MANIFEST_DIR")
         .env_remove("CARGO_MANIFEST_PATH");
     ensure!(command.status()?.success(), "the build of the binaries failed");
-    Ok(target.join(profile()))
+    Ok(())
 }
