@@ -29,6 +29,9 @@ const COMMIT_AFTER_TERM_MAX: Duration = Duration::from_millis(500);
 /// The fewest records acknowledged under which a row proves anything.
 const ROW_RECORDS_MIN: u64 = 2_000;
 
+/// At the pace of the load, this takes longer than a session timeout.
+const RECORDS_OF_A_SESSION_TIMEOUT: usize = 30_000;
+
 /// The fewest records acknowledged over the whole script.
 const ALL_RECORDS_MIN: u64 = 60_000;
 
@@ -66,6 +69,9 @@ fn script(board: &mut Board) {
         figure(&siege, blow)
     });
     board.row("kill and wipe a broker, restart", || {
+        // A stream younger than the session timeout (9 s) that breaks is not taken for a crash: the brokers have just
+        // come back, and it may be the controller that lost them.
+        siege.go_on(RECORDS_OF_A_SESSION_TIMEOUT)?;
         let blow = siege.blow(|siege| {
             siege.cluster.kill(broker(2))?;
             siege.cluster.wipe(broker(2))?;
