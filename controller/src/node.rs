@@ -41,6 +41,8 @@ const FLOOR: &str = "metadata.floor";
 const HAND_OVER_TIME: Duration = Duration::from_millis(250);
 /// How long open calls may take to end once the lead is handed over.
 const FAREWELL_TIME: Duration = Duration::from_millis(50);
+/// Pause between two attempts to hand the lead to a controller that has room on its disk.
+const NO_ROOM_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a controller does not start. The display is one line.
 #[derive(Debug)]
@@ -336,6 +338,7 @@ impl Parts<'_> {
             progress_interval: settings::progress_interval(self.settings),
             observers: Mutex::default(),
         });
+        let watched_space = space.clone();
         let outlets = Outlets {
             published,
             active,
@@ -345,6 +348,10 @@ impl Parts<'_> {
         let mut tasks = self.background();
         let (disk, dir) = (self.machine.disk.clone(), self.settings.metadata_dir.clone());
         tasks.push(tokio::spawn(keep_watch(disk, dir, telling)));
+        tasks.push(tokio::spawn(lead_only_with_room(
+            self.quorum.clone(),
+            watched_space,
+        )));
         let (stopping, stop) = watch::channel(false);
         let quorum = self.quorum.clone();
         let addresses = listeners
@@ -408,6 +415,15 @@ impl Parts<'_> {
                 .run(committed, inputs)
                 .await;
         }
+    }
+}
+
+/// Hands the lead over for as long as this node's disk has no room to propose anything: others may have it. Ends with
+/// the watch over the disk.
+async fn lead_only_with_room(quorum: Arc<Quorum>, mut space: watch::Receiver<Space>) {
+    while space.wait_for(|space| *space == Space::Exhausted).await.is_ok() {
+        quorum.hand_over(HAND_OVER_TIME).await;
+        tokio::time::sleep(NO_ROOM_PAUSE).await;
     }
 }
 

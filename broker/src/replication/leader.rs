@@ -358,6 +358,10 @@ impl Leader {
             (WorkKind::Append, Outcome::Failed) => {
                 self.fetcher.append_failed(partition, AppendFailure::Storage, now);
             }
+            (WorkKind::Append, Outcome::NoRoom) => {
+                self.fetcher.append_failed(partition, AppendFailure::NoRoom, now);
+            }
+            (WorkKind::Cut, Outcome::NoRoom) => self.fetcher.cut_failed(partition, now),
             (WorkKind::Cut, Outcome::Done(log) | Outcome::LogMoved(log)) => {
                 self.fetcher.truncated(partition, log)
             }

@@ -124,6 +124,9 @@ pub struct Dirs {
     dirs: Vec<Dir>,
     /// Where each partition lies.
     placed: Mutex<BTreeMap<TopicPartition, DirIndex>>,
+    /// Whose log each name is, of those opened by this process. A topic and the next of its name may lie in different
+    /// lanes, so names change hands only under this lock; it comes before all others.
+    owners: Mutex<BTreeMap<TopicPartition, TopicId>>,
     failed: Mutex<Vec<DirIndex>>,
     another_failed: Notify,
 }
@@ -183,6 +186,7 @@ impl Dirs {
             host,
             dirs,
             placed: Mutex::new(placed),
+            owners: Mutex::default(),
             failed: Mutex::default(),
             another_failed: Notify::new(),
         })
@@ -265,26 +269,34 @@ impl Dirs {
         config: LogConfig,
         now: host::WallMs,
     ) -> Result<(Log, DirIndex), LogFault> {
+        let mut owners = self.owners.lock();
         let known = self.placed.lock().get(partition).copied();
-        if let Some(dir) = known {
+        if owners.get(partition).is_some_and(|owner| *owner != topic) {
+            // Its lane has not yet heard that it is gone. The next start removes the files.
+            self.take_name(partition, LogDir::delete_partition)?;
+        } else if let Some(dir) = known {
+            drop(owners);
             let (path, opening) = {
                 let log_dir = self.dirs[dir.0].log_dir.lock();
                 (log_dir.partition_path(partition), log_dir.opening(partition))
             };
             let (log, report) = Log::open(&self.host, &path, config.clone(), opening, now)?;
             self.tell(partition, dir, &report);
+            owners = self.owners.lock();
             if log.topic() == Some(seam::topic_to_log(topic)) {
+                owners.insert(partition.clone(), topic);
                 return Ok((log, dir));
             }
             // Another incarnation of the name, or a directory that does not say whose it is (BC-086, BC-087).
             drop(log);
             warn!(%partition, %topic, "a log of another topic is set aside");
-            self.set_aside(partition)?;
+            self.take_name(partition, LogDir::set_aside_as_stray)?;
         }
         let dir = self.choose(assigned);
         let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
         let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
         self.placed.lock().insert(partition.clone(), dir);
+        owners.insert(partition.clone(), topic);
         Ok((log, dir))
     }
 
@@ -309,16 +321,21 @@ impl Dirs {
     }
 
     /// Deletes a partition's files: the name is free at once. Returns what is to be removed later, by
-    /// [`Dirs::remove`].
+    /// [`Dirs::remove`]; nothing when the name is already another topic's.
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn delete(&self, partition: &TopicPartition) -> Result<Option<(DirIndex, PathBuf)>, LogFault> {
-        let Some(dir) = self.placed.lock().remove(partition) else {
+    pub fn delete(
+        &self,
+        partition: &TopicPartition,
+        topic: TopicId,
+    ) -> Result<Option<(DirIndex, PathBuf)>, LogFault> {
+        let mut owners = self.owners.lock();
+        if owners.get(partition).is_some_and(|owner| *owner != topic) {
             return Ok(None);
-        };
-        let path = self.dirs[dir.0].log_dir.lock().delete_partition(partition)?;
-        Ok(Some((dir, path)))
+        }
+        owners.remove(partition);
+        self.take_name(partition, LogDir::delete_partition)
     }
 
     /// Sets aside what the cluster does not know here (L-22).
@@ -326,11 +343,21 @@ impl Dirs {
     /// # Errors
     /// Faults of the disk.
     pub fn set_aside(&self, partition: &TopicPartition) -> Result<(), LogFault> {
+        let _owners = self.owners.lock();
+        self.take_name(partition, LogDir::set_aside_as_stray).map(drop)
+    }
+
+    /// Renames a partition's directory, so that its name is free.
+    fn take_name(
+        &self,
+        partition: &TopicPartition,
+        rename: fn(&mut LogDir, &TopicPartition) -> Result<PathBuf, LogFault>,
+    ) -> Result<Option<(DirIndex, PathBuf)>, LogFault> {
         let Some(dir) = self.placed.lock().remove(partition) else {
-            return Ok(());
+            return Ok(None);
         };
-        self.dirs[dir.0].log_dir.lock().set_aside_as_stray(partition)?;
-        Ok(())
+        let path = rename(&mut self.dirs[dir.0].log_dir.lock(), partition)?;
+        Ok(Some((dir, path)))
     }
 
     /// Removes what [`Dirs::delete`] renamed.

@@ -52,6 +52,8 @@ pub enum Outcome {
     Void,
     /// The batches are damaged or do not fit: to be fetched again.
     Refused,
+    /// The disk has no room: to be tried again later.
+    NoRoom,
     /// The disk failed.
     Failed,
 }

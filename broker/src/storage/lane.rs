@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use broker_core::lanes::Action;
 use broker_core::produce::{Acks, WaiterId};
-use broker_core::replica::{FollowerFetch, IsrAnswer};
+use broker_core::replica::{Assignment, FollowerFetch, IsrAnswer};
 use broker_core::time::Moment;
 use metadata::ids::{BrokerId, PartitionId};
 use metadata::image::Image;
@@ -21,13 +21,15 @@ use wire::batch::Batch;
 
 use super::dirs::Marks;
 use super::follower::FetchedPart;
-use super::owned::Owned;
+use super::owned::{Owned, Unopened};
 use super::shared::Shared;
 use super::ticket::{PartState, Ticket};
 use crate::essential;
 
 /// Longest pause between two looks at the time.
 const TICK: Duration = Duration::from_millis(500);
+/// Pause between two attempts to open logs for which the disk had no room.
+const OPEN_AGAIN: Duration = Duration::from_secs(2);
 /// Events taken in before what they need synced is synced and answered together.
 const BATCH_MAX: usize = 256;
 
@@ -108,6 +110,8 @@ pub fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Vec<LaneHand
                 shared: Arc::clone(shared),
                 handle: handle.clone(),
                 owned: HashMap::new(),
+                unopened: HashMap::new(),
+                open_again: Moment::START,
                 waits: HashMap::new(),
                 unsynced: Vec::new(),
                 next_tick: Moment::START,
@@ -125,6 +129,10 @@ struct Lane {
     shared: Arc<Shared>,
     handle: LaneHandle,
     owned: HashMap<PartitionId, Owned>,
+    /// Partitions whose log waits for room on the disk.
+    unopened: HashMap<PartitionId, (Assignment, Arc<Image>)>,
+    /// When opening them is tried again.
+    open_again: Moment,
     waits: Waits,
     /// Partitions with appends that are answered after a sync.
     unsynced: Vec<PartitionId>,
@@ -246,6 +254,7 @@ impl Lane {
         let partition = action.partition();
         match action {
             Action::Delete(_) | Action::Stop(_) => {
+                self.unopened.remove(&partition);
                 if let Some(owned) = self.owned.remove(&partition) {
                     owned.delete(&self.shared, &mut self.waits);
                 }
@@ -255,13 +264,28 @@ impl Lane {
             | Action::Follow(assignment)
             | Action::Refresh(assignment) => match self.owned.get_mut(&partition) {
                 Some(owned) => owned.assigned(&self.shared, &mut self.waits, assignment, image),
-                None => {
-                    let opened = Owned::open(&self.shared, &mut self.waits, &self.handle, assignment, image);
-                    if let Some(owned) = opened {
-                        self.owned.insert(partition, owned);
-                    }
-                }
+                None => self.open(assignment, image),
             },
+        }
+    }
+
+    fn open(&mut self, assignment: Assignment, image: &Arc<Image>) {
+        let partition = assignment.partition;
+        self.unopened.remove(&partition);
+        match Owned::open(
+            &self.shared,
+            &mut self.waits,
+            &self.handle,
+            assignment.clone(),
+            image,
+        ) {
+            Ok(owned) => {
+                self.owned.insert(partition, owned);
+            }
+            Err(Unopened::NoRoom) => {
+                self.unopened.insert(partition, (assignment, Arc::clone(image)));
+            }
+            Err(Unopened::ForGood) => {}
         }
     }
 
@@ -282,6 +306,12 @@ impl Lane {
         self.next_tick = now.after(TICK);
         for owned in self.owned.values_mut() {
             owned.tick(&self.shared, &mut self.waits, now);
+        }
+        if self.open_again <= now && !self.unopened.is_empty() {
+            self.open_again = now.after(OPEN_AGAIN);
+            for (assignment, image) in std::mem::take(&mut self.unopened).into_values() {
+                self.open(assignment, &image);
+            }
         }
     }
 }

@@ -44,6 +44,15 @@ struct Unanswered {
     ticket: (Arc<Ticket>, usize),
 }
 
+/// Why a log is not open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unopened {
+    /// The disk has no room: to be tried again.
+    NoRoom,
+    /// Nothing changes by trying again.
+    ForGood,
+}
+
 /// One partition and its log.
 pub struct Owned {
     replica: Replica,
@@ -56,17 +65,20 @@ pub struct Owned {
 }
 
 impl Owned {
-    /// Opens the log, or creates it, and takes up the role. Nothing when the disk does not let it; the partition then
-    /// stays out of service, and the controller is told by the heartbeat.
+    /// Opens the log, or creates it, and takes up the role.
+    ///
+    /// # Errors
+    /// Why not. The partition then stays out of service: until there is room, or for good when the disk failed, which
+    /// the heartbeat tells the controller.
     pub fn open(
         shared: &Shared,
         waits: &mut Waits,
         lane: &LaneHandle,
         assignment: Assignment,
         image: &Image,
-    ) -> Option<Owned> {
+    ) -> Result<Owned, Unopened> {
         let id = assignment.partition;
-        let topic = image.topics.get(&id.topic)?.name.clone();
+        let topic = image.topics.get(&id.topic).ok_or(Unopened::ForGood)?.name.clone();
         let name = TopicPartition {
             topic,
             partition: id.index.0,
@@ -80,10 +92,12 @@ impl Owned {
             Ok(opened) => opened,
             Err(fault) => {
                 error!(partition = %name, %fault, "a log cannot be opened");
-                if matches!(fault, LogFault::Io { .. }) {
-                    shared.dirs.fail_holding(&name);
+                match fault {
+                    LogFault::DiskFull { .. } => return Err(Unopened::NoRoom),
+                    LogFault::Io { .. } => shared.dirs.fail_holding(&name),
+                    _ => {}
                 }
-                return None;
+                return Err(Unopened::ForGood);
             }
         };
         let now = shared.now();
@@ -109,7 +123,7 @@ impl Owned {
         };
         owned.publish_watermark(facts.watermark);
         owned.carry_out(shared, waits, effects);
-        Some(owned)
+        Ok(owned)
     }
 
     /// Appends a producer's batch.
@@ -276,8 +290,10 @@ impl Owned {
             .follow(shared, waits, part.work, part.leader_epoch)
             .unwrap_or_else(|fault| {
                 error!(partition = %self.hosted.name, %fault, "following failed");
-                if matches!(fault, LogFault::Io { .. }) {
-                    self.fail(shared, waits);
+                match fault {
+                    LogFault::DiskFull { .. } => return Outcome::NoRoom,
+                    LogFault::Io { .. } => self.fail(shared, waits),
+                    _ => {}
                 }
                 Outcome::Failed
             });
@@ -518,7 +534,7 @@ impl Owned {
         let effects = ended.removed();
         self.carry_out(shared, waits, effects);
         drop(self.log);
-        match shared.dirs.delete(&self.hosted.name) {
+        match shared.dirs.delete(&self.hosted.name, self.hosted.id.topic) {
             Ok(Some((dir, path))) => {
                 info!(partition = %self.hosted.name, "log deleted");
                 let _ = shared.doomed.send((DELETED_KEPT, Doomed::Partition(dir, path)));

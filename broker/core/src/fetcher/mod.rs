@@ -122,6 +122,8 @@ pub enum AppendFailure {
     Corrupt,
     /// The log cannot be written: the partition is given up (F-26).
     Storage,
+    /// The disk has no room: fetched again after the longest back-off, for room may come.
+    NoRoom,
     /// The log did not end where it was thought to: fetched again from where it does (F-25).
     LogMoved(LocalLog),
 }
@@ -391,8 +393,19 @@ impl Fetcher {
             match failure {
                 AppendFailure::Corrupt => track.back_off(self.backoff_max, now),
                 AppendFailure::Storage => track.stage = Stage::GivenUp,
+                AppendFailure::NoRoom => track.wait_for_room(self.backoff_max, now),
                 AppendFailure::LogMoved(log) => track.log = log,
             }
+        }
+    }
+
+    /// The log could not be cut back or begun anew, for the disk has no room: the leader is asked anew later.
+    pub fn cut_failed(&mut self, partition: PartitionId, now: Moment) {
+        if let Some(track) = self.tracks.get_mut(&partition)
+            && track.stage == Stage::Truncating
+        {
+            track.stage = Stage::Ready;
+            track.wait_for_room(self.backoff_max, now);
         }
     }
 

@@ -366,6 +366,7 @@ fn a_failed_append_is_fetched_again_given_up_or_started_from_the_real_end() {
     for (failure, next) in [
         (AppendFailure::Corrupt, Next::WaitUntil(at(21))),
         (AppendFailure::Storage, Next::Wait),
+        (AppendFailure::NoRoom, Next::WaitUntil(at(1001))),
     ] {
         let mut fetcher = following();
         let plan = sent(&mut fetcher, 0);

@@ -66,6 +66,14 @@ impl Track {
         });
     }
 
+    /// A good answer ends every back-off, so that one that doubles would stay short here.
+    pub fn wait_for_room(&mut self, longest: Duration, now: Moment) {
+        self.backoff = Some(Backoff {
+            until: now.after(longest),
+            length: longest,
+        });
+    }
+
     pub fn answered(
         &mut self,
         partition: PartitionId,
