@@ -338,6 +338,14 @@ impl Dirs {
         self.take_name(partition, LogDir::delete_partition)
     }
 
+    /// Whether the name is this topic's: no later topic has taken it.
+    pub fn has_name(&self, partition: &TopicPartition, topic: TopicId) -> bool {
+        self.owners
+            .lock()
+            .get(partition)
+            .is_none_or(|owner| *owner == topic)
+    }
+
     /// Sets aside what the cluster does not know here (L-22).
     ///
     /// # Errors

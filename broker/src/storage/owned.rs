@@ -490,7 +490,10 @@ impl Owned {
 
     /// The disk failed under this log: it serves nothing any more, and the heartbeat tells the controller.
     fn fail(&mut self, shared: &Shared, waits: &mut Waits) {
-        shared.dirs.fail(self.dir);
+        // Where the next topic of this name has taken it, the files went with the name, and the disk is well.
+        if shared.dirs.has_name(&self.hosted.name, self.hosted.id.topic) {
+            shared.dirs.fail(self.dir);
+        }
         let effects = self.replica.log_failed();
         self.carry_out(shared, waits, effects);
         self.publish_role();
