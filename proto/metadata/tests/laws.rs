@@ -361,7 +361,8 @@ proptest! {
     fn a_batch_with_a_contradiction_changes_nothing(choices in choices()) {
         let (_, images) = history(&choices);
         let before = images.last().unwrap();
-        let unknown = Record::TopicDeleted { topic: TopicId(Uuid(1)) };
+        // No history draws this id.
+        let unknown = Record::TopicDeleted { topic: TopicId(Uuid(u128::MAX)) };
         let mut batch = batches(&[Record::NoOp, unknown.clone()], &[8], Term(2)).remove(0);
         batch.base_offset = before.next_offset;
         let mut image = before.clone();
