@@ -97,6 +97,7 @@ pub struct LogDir {
     path: PathBuf,
     meta: MetaProperties,
     clean_shutdown: Option<CleanShutdown>,
+    /// As the checkpoints on the disk say, these three.
     recovery_points: BTreeMap<TopicPartition, Offset>,
     log_starts: BTreeMap<TopicPartition, Offset>,
     high_watermarks: BTreeMap<TopicPartition, Offset>,
@@ -228,6 +229,55 @@ impl LogDir {
         }
     }
 
+    /// The recovery point that the checkpoint holds.
+    pub fn recovery_point(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.recovery_points.get(partition).copied()
+    }
+
+    /// The log start that the checkpoint holds.
+    pub fn log_start(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.log_starts.get(partition).copied()
+    }
+
+    /// The watermark that the checkpoint holds.
+    pub fn high_watermark(&self, partition: &TopicPartition) -> Option<Offset> {
+        self.high_watermarks.get(partition).copied()
+    }
+
+    /// Lowers one recovery point in the checkpoint, at once; the others stay. Owed before the append that follows a cut
+    /// (see [`crate::Log::truncate_to`]). Nothing happens when the checkpoint does not hold a higher one.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn lower_recovery_point(&mut self, partition: &TopicPartition, to: Offset) -> Result<(), LogFault> {
+        match self.recovery_points.get_mut(partition) {
+            Some(held) if to < *held => {
+                *held = to;
+                self.write_offsets(RECOVERY_POINTS, &self.recovery_points)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Forgets, at once, what the checkpoints hold of a partition. Owed before a log is created under a name that an
+    /// earlier one had, and when a log begins anew at a lower start: it would be cut, or trusted, as that one. Nothing
+    /// happens when they hold nothing.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn forget(&mut self, partition: &TopicPartition) -> Result<(), LogFault> {
+        if self.recovery_points.remove(partition).is_some() {
+            self.write_offsets(RECOVERY_POINTS, &self.recovery_points)?;
+        }
+        if self.log_starts.remove(partition).is_some() {
+            self.write_offsets(LOG_STARTS, &self.log_starts)?;
+        }
+        if self.high_watermarks.remove(partition).is_some() {
+            self.write_offsets(HIGH_WATERMARKS, &self.high_watermarks)?;
+        }
+        Ok(())
+    }
+
     /// Replaces the checkpoint of recovery points.
     ///
     /// # Errors
@@ -277,7 +327,7 @@ impl LogDir {
 
     /// Deletes a partition: its directory is renamed at once, so that the name is free; the caller removes the returned
     /// path with [`LogDir::remove`] when no reader needs it any more. Its lines leave the checkpoints when these are
-    /// written next.
+    /// written next, or with [`LogDir::forget`].
     ///
     /// # Errors
     /// Faults of the disk.
@@ -310,13 +360,6 @@ impl LogDir {
             .disk
             .sync_dir(&self.path)
             .map_err(LogFault::io("sync", &self.path))?;
-        for offsets in [
-            &mut self.recovery_points,
-            &mut self.log_starts,
-            &mut self.high_watermarks,
-        ] {
-            offsets.remove(partition);
-        }
         Ok(to)
     }
 

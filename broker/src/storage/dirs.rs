@@ -127,6 +127,8 @@ pub struct Dirs {
     /// Whose log each name is, of those opened by this process. A topic and the next of its name may lie in different
     /// lanes, so names change hands only under this lock; it comes before all others.
     owners: Mutex<BTreeMap<TopicPartition, TopicId>>,
+    /// Taken after a directory's lock.
+    cuts: Mutex<Cuts>,
     failed: Mutex<Vec<DirIndex>>,
     another_failed: Notify,
 }
@@ -152,6 +154,16 @@ pub struct Marks {
     pub log_start: Offset,
     /// Everything before is committed.
     pub high_watermark: Offset,
+    /// How often logs had been cut when this was noted.
+    pub cuts: u64,
+}
+
+/// When the marks of a log became void that were noted before.
+#[derive(Debug, Default)]
+struct Cuts {
+    count: u64,
+    /// By the count after the cut.
+    since: BTreeMap<TopicPartition, u64>,
 }
 
 impl Dirs {
@@ -187,6 +199,7 @@ impl Dirs {
             dirs,
             placed: Mutex::new(placed),
             owners: Mutex::default(),
+            cuts: Mutex::default(),
             failed: Mutex::default(),
             another_failed: Notify::new(),
         })
@@ -285,6 +298,8 @@ impl Dirs {
             owners = self.owners.lock();
             if log.topic() == Some(seam::topic_to_log(topic)) {
                 owners.insert(partition.clone(), topic);
+                // What is appended to a log that lost its tail is not durable yet.
+                self.lower_recovery_point(partition, dir, log.recovery_point())?;
                 return Ok((log, dir));
             }
             // Another incarnation of the name, or a directory that does not say whose it is (BC-086, BC-087).
@@ -293,6 +308,7 @@ impl Dirs {
             self.take_name(partition, LogDir::set_aside_as_stray)?;
         }
         let dir = self.choose(assigned);
+        self.forget_marks(partition, dir)?;
         let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
         let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
         self.placed.lock().insert(partition.clone(), dir);
@@ -335,7 +351,9 @@ impl Dirs {
             return Ok(None);
         }
         owners.remove(partition);
-        self.take_name(partition, LogDir::delete_partition)
+        let taken = self.take_name(partition, LogDir::delete_partition)?;
+        self.cuts.lock().since.remove(partition);
+        Ok(taken)
     }
 
     /// Whether the name is this topic's: no later topic has taken it.
@@ -390,12 +408,61 @@ impl Dirs {
         Ok(())
     }
 
+    /// How often logs have been cut so far, for [`Marks::cuts`].
+    pub fn cuts(&self) -> u64 {
+        self.cuts.lock().count
+    }
+
+    fn void_marks(&self, partition: &TopicPartition) {
+        let mut cuts = self.cuts.lock();
+        cuts.count += 1;
+        let count = cuts.count;
+        cuts.since.insert(partition.clone(), count);
+    }
+
+    /// The recovery point that is written down for a log.
+    pub fn written_recovery_point(&self, partition: &TopicPartition, dir: DirIndex) -> Offset {
+        let log_dir = self.dirs[dir.0].log_dir.lock();
+        log_dir.recovery_point(partition).unwrap_or_default()
+    }
+
+    /// Writes down, at once, that a log begins anew: nothing that was noted of it before counts any more.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn forget_marks(&self, partition: &TopicPartition, dir: DirIndex) -> Result<(), LogFault> {
+        let mut log_dir = self.dirs[dir.0].log_dir.lock();
+        self.void_marks(partition);
+        log_dir.forget(partition)
+    }
+
+    /// Writes down, at once, that a log was cut and is durable only before `to`. Marks that were noted before the cut and
+    /// are not written yet no longer count.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn lower_recovery_point(
+        &self,
+        partition: &TopicPartition,
+        dir: DirIndex,
+        to: Offset,
+    ) -> Result<(), LogFault> {
+        let mut log_dir = self.dirs[dir.0].log_dir.lock();
+        self.void_marks(partition);
+        log_dir.lower_recovery_point(partition, to)
+    }
+
     /// Writes the watermarks down.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn write_high_watermarks(&self, marks: &[Marks]) -> Result<(), LogFault> {
-        self.each(marks, |mark| mark.high_watermark, LogDir::write_high_watermarks)
+        self.each(
+            marks,
+            |mark| mark.high_watermark,
+            LogDir::high_watermark,
+            LogDir::write_high_watermarks,
+        )
     }
 
     /// Writes recovery points and log starts down.
@@ -403,23 +470,45 @@ impl Dirs {
     /// # Errors
     /// Faults of the disk.
     pub fn write_recovery(&self, marks: &[Marks]) -> Result<(), LogFault> {
-        self.each(marks, |mark| mark.recovery_point, LogDir::write_recovery_points)?;
-        self.each(marks, |mark| mark.log_start, LogDir::write_log_starts)
+        self.each(
+            marks,
+            |mark| mark.recovery_point,
+            LogDir::recovery_point,
+            LogDir::write_recovery_points,
+        )?;
+        self.each(
+            marks,
+            |mark| mark.log_start,
+            LogDir::log_start,
+            LogDir::write_log_starts,
+        )
     }
 
+    /// Writes one checkpoint. Where a mark is void, what is written already stays.
     fn each(
         &self,
         marks: &[Marks],
-        offset: impl Fn(&Marks) -> Offset,
+        noted: impl Fn(&Marks) -> Offset,
+        held: impl Fn(&LogDir, &TopicPartition) -> Option<Offset>,
         write: impl Fn(&mut LogDir, &[(TopicPartition, Offset)]) -> Result<(), LogFault>,
     ) -> Result<(), LogFault> {
         for (index, dir) in self.dirs.iter().enumerate() {
-            let here: Vec<_> = marks
-                .iter()
-                .filter(|mark| mark.dir.0 == index)
-                .map(|mark| (mark.partition.clone(), offset(mark)))
-                .collect();
-            write(&mut dir.log_dir.lock(), &here)?;
+            let mut log_dir = dir.log_dir.lock();
+            let here: Vec<_> = {
+                let cuts = self.cuts.lock();
+                let is_void = |mark: &Marks| {
+                    let since = cuts.since.get(&mark.partition);
+                    since.is_some_and(|since| mark.cuts < *since)
+                };
+                let offset = |mark: &Marks| match is_void(mark) {
+                    true => held(&log_dir, &mark.partition),
+                    false => Some(noted(mark)),
+                };
+                let here = marks.iter().filter(|mark| mark.dir.0 == index);
+                here.filter_map(|mark| Some((mark.partition.clone(), offset(mark)?)))
+                    .collect()
+            };
+            write(&mut log_dir, &here)?;
         }
         Ok(())
     }

@@ -204,7 +204,9 @@ impl Lane {
             }
             Event::Synced(partition, synced) => self.with(partition, |owned, _, _| owned.synced(synced)),
             Event::Marks(reply) => {
-                let _ = reply.send(self.owned.values().map(Owned::marks).collect());
+                let shared = &self.shared;
+                let marks = self.owned.values_mut().map(|owned| owned.marks(shared));
+                let _ = reply.send(marks.collect());
             }
             Event::Retain => {
                 for owned in self.owned.values_mut() {

@@ -7,6 +7,8 @@ pub mod follower;
 pub mod hosted;
 pub mod lane;
 mod owned;
+#[cfg(test)]
+mod power_loss;
 pub mod settings;
 pub mod shared;
 pub mod sync;

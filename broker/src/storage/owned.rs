@@ -58,6 +58,8 @@ pub struct Owned {
     replica: Replica,
     log: Log,
     dir: DirIndex,
+    /// No recovery point above this one is written down, or on its way there.
+    noted: partition_log::Offset,
     hosted: Arc<Hosted>,
     unanswered: VecDeque<Unanswered>,
     last_used: Moment,
@@ -112,10 +114,12 @@ impl Owned {
             waits: super::waits::Waits::default(),
         });
         shared.partitions.insert(Arc::clone(&hosted));
+        let noted = shared.dirs.written_recovery_point(&hosted.name, dir);
         let mut owned = Owned {
             replica,
             log,
             dir,
+            noted,
             hosted,
             unanswered: VecDeque::new(),
             last_used: now,
@@ -342,7 +346,9 @@ impl Owned {
                 self.carry_out(shared, waits, effects);
             }
             Work::Truncate(end) => {
+                let log_start = self.log.log_start();
                 self.log.truncate_to(seam::to_log(end))?;
+                self.note_cut(shared, log_start)?;
                 let held = seam::to_core(self.log.log_end());
                 info!(partition = %self.hosted.name, log_end = held.0, "truncated to the leader's history");
                 self.replica.truncated(LogEnd(held));
@@ -350,7 +356,9 @@ impl Owned {
                 self.hosted.waits.wake(Wake::RoleChanged);
             }
             Work::Restart(start) => {
+                let log_start = self.log.log_start();
                 self.log.restart_at(seam::to_log(start.0))?;
+                self.note_cut(shared, log_start)?;
                 info!(partition = %self.hosted.name, log_start = start.0.0, "begun anew at the leader's log start");
                 self.replica.wiped(start);
                 self.publish_watermark(self.watermark());
@@ -358,6 +366,21 @@ impl Owned {
             }
         }
         Ok(Outcome::Done(self.local_log()))
+    }
+
+    /// After a cut: what is appended next is not durable, and the checkpoints must not say that it is. Where they do not,
+    /// nothing is written.
+    fn note_cut(&mut self, shared: &Shared, began: partition_log::Offset) -> Result<(), LogFault> {
+        let point = self.log.recovery_point();
+        if self.log.log_start() < began {
+            shared.dirs.forget_marks(&self.hosted.name, self.dir)?;
+        } else if point < self.noted {
+            shared
+                .dirs
+                .lower_recovery_point(&self.hosted.name, self.dir, point)?;
+        }
+        self.noted = self.noted.min(point);
+        Ok(())
     }
 
     fn watermark(&self) -> HighWatermark {
@@ -500,13 +523,15 @@ impl Owned {
     }
 
     /// What is written into the checkpoints.
-    pub fn marks(&self) -> Marks {
+    pub fn marks(&mut self, shared: &Shared) -> Marks {
+        self.noted = self.noted.max(self.log.recovery_point());
         Marks {
             partition: self.hosted.name.clone(),
             dir: self.dir,
             recovery_point: self.log.recovery_point(),
             log_start: self.log.log_start(),
             high_watermark: self.log.bounds().high_watermark,
+            cuts: shared.dirs.cuts(),
         }
     }
 
@@ -559,7 +584,7 @@ impl Owned {
                 if let Some(synced) = synced {
                     self.log.synced(synced);
                 }
-                Some(self.marks())
+                Some(self.marks(shared))
             }
             Err(fault) => {
                 error!(partition = %self.hosted.name, %fault, "a log cannot be closed");

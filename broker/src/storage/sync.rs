@@ -44,6 +44,15 @@ impl SyncThreads {
         })
     }
 
+    /// None, for a test in which nothing is synced in the background.
+    #[cfg(test)]
+    pub fn asleep(dirs: usize) -> SyncThreads {
+        let senders = (0..dirs).map(|_| std::sync::mpsc::channel().0);
+        SyncThreads {
+            senders: senders.collect(),
+        }
+    }
+
     /// Hands a log over.
     pub fn sync(&self, dir: DirIndex, sync: Sync) {
         // The threads end with the process.
