@@ -41,13 +41,25 @@ enum Happened {
         request: RequestId,
         result: io::Result<(FetchResponse, Link)>,
     },
-    Worked {
+    /// One partition's, under the leadership for which it was asked.
+    Answered {
         partition: PartitionId,
-        kind: WorkKind,
-        outcome: Outcome,
+        leader_epoch: LeaderEpoch,
+        answered: Answered,
     },
-    LeaderEnd(PartitionId, Result<Offset, Failure>),
-    LeaderStart(PartitionId, Result<Offset, Failure>),
+}
+
+/// What was asked about one partition.
+enum Answered {
+    Worked(WorkKind, Outcome),
+    LeaderEnd(Result<Offset, Failure>),
+    LeaderStart(Result<Offset, Failure>),
+}
+
+/// A partition that is followed.
+struct Followed {
+    name: TopicPartition,
+    leader_epoch: LeaderEpoch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +74,7 @@ struct Leader {
     node: Arc<Node>,
     id: BrokerId,
     fetcher: Fetcher,
-    names: HashMap<PartitionId, TopicPartition>,
+    followed: HashMap<PartitionId, Followed>,
     links: Vec<Link>,
     at_work: FuturesUnordered<Waiting>,
     /// Records of the answer that is being taken in.
@@ -77,7 +89,7 @@ pub async fn run(node: Arc<Node>, id: BrokerId, mut orders: UnboundedReceiver<Fe
         node,
         id,
         fetcher,
-        names: HashMap::new(),
+        followed: HashMap::new(),
         links: Vec::new(),
         at_work: FuturesUnordered::new(),
         records: BTreeMap::new(),
@@ -123,12 +135,12 @@ impl Leader {
                 watermark,
             } => {
                 info!(partition = %name, %leader, %leader_epoch, from = log.end.0.0, "following");
-                self.names.insert(partition, name);
+                self.followed.insert(partition, Followed { name, leader_epoch });
                 let effects = self.fetcher.follow(partition, leader_epoch, log, watermark);
                 self.carry_out(effects);
             }
             FetchOrder::Stop(partition) => {
-                self.names.remove(&partition);
+                self.followed.remove(&partition);
                 self.fetcher.unfollow(partition);
                 if self.fetcher.is_idle() {
                     self.links.clear();
@@ -199,24 +211,31 @@ impl Leader {
                 }
                 self.fetcher.unreachable(request, self.node.now());
             }
-            Happened::Worked {
+            Happened::Answered {
                 partition,
-                kind,
-                outcome,
-            } => self.worked(partition, kind, outcome),
-            Happened::LeaderEnd(partition, end) => {
-                let effects = self
-                    .fetcher
-                    .leader_end(partition, end.map(LogEnd), self.node.now());
-                self.carry_out(effects);
-            }
-            Happened::LeaderStart(partition, start) => {
-                let effects = self
-                    .fetcher
-                    .leader_start(partition, start.map(LogStart), self.node.now());
-                self.carry_out(effects);
+                leader_epoch,
+                answered,
+            } => {
+                // What was asked under another leadership tells of a log as it was then.
+                let followed = self.followed.get(&partition);
+                if followed.is_some_and(|followed| followed.leader_epoch == leader_epoch) {
+                    self.answered(partition, answered);
+                }
             }
         }
+    }
+
+    fn answered(&mut self, partition: PartitionId, answered: Answered) {
+        let now = self.node.now();
+        let effects = match answered {
+            Answered::Worked(kind, outcome) => {
+                self.worked(partition, kind, outcome);
+                return;
+            }
+            Answered::LeaderEnd(end) => self.fetcher.leader_end(partition, end.map(LogEnd), now),
+            Answered::LeaderStart(start) => self.fetcher.leader_start(partition, start.map(LogStart), now),
+        };
+        self.carry_out(effects);
     }
 
     fn fetched(&mut self, request: RequestId, response: FetchResponse) {
@@ -310,13 +329,13 @@ impl Leader {
                     partition,
                     leader_epoch,
                 } => {
-                    self.ask(partition, leader_epoch, request::LATEST, Happened::LeaderEnd);
+                    self.ask(partition, leader_epoch, request::LATEST, Answered::LeaderEnd);
                 }
                 Effect::AskLeaderStart {
                     partition,
                     leader_epoch,
                 } => {
-                    self.ask(partition, leader_epoch, request::EARLIEST, Happened::LeaderStart);
+                    self.ask(partition, leader_epoch, request::EARLIEST, Answered::LeaderStart);
                 }
             }
         }
@@ -336,10 +355,10 @@ impl Leader {
         }
         self.at_work.push(Box::pin(async move {
             let outcome = outcome.await.unwrap_or(Outcome::Void);
-            Some(Happened::Worked {
+            Some(Happened::Answered {
                 partition,
-                kind,
-                outcome,
+                leader_epoch,
+                answered: Answered::Worked(kind, outcome),
             })
         }));
     }
@@ -375,12 +394,12 @@ impl Leader {
         partition: PartitionId,
         leader_epoch: LeaderEpoch,
         timestamp: i64,
-        happened: fn(PartitionId, Result<Offset, Failure>) -> Happened,
+        answered: fn(Result<Offset, Failure>) -> Answered,
     ) {
-        let Some(name) = self.names.get(&partition) else {
+        let Some(followed) = self.followed.get(&partition) else {
             return;
         };
-        let question = request::list_offsets(self.node.id, name, leader_epoch, timestamp);
+        let question = request::list_offsets(self.node.id, &followed.name, leader_epoch, timestamp);
         let (link, address) = (self.links.pop(), self.address());
         let patience = self.node.settings.replica_fetch.answer_timeout;
         self.at_work.push(Box::pin(async move {
@@ -393,7 +412,11 @@ impl Leader {
                 Ok(response) => request::offset_of(&response),
                 Err(_) => Err(Failure::Passing),
             };
-            Some(happened(partition, offset))
+            Some(Happened::Answered {
+                partition,
+                leader_epoch,
+                answered: answered(offset),
+            })
         }));
     }
 }
