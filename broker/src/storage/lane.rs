@@ -205,7 +205,7 @@ impl Lane {
             Event::Synced(partition, synced) => self.with(partition, |owned, _, _| owned.synced(synced)),
             Event::Marks(reply) => {
                 let shared = &self.shared;
-                let marks = self.owned.values_mut().map(|owned| owned.marks(shared));
+                let marks = self.owned.values_mut().filter_map(|owned| owned.marks(shared));
                 let _ = reply.send(marks.collect());
             }
             Event::Retain => {

@@ -522,17 +522,22 @@ impl Owned {
         self.publish_role();
     }
 
-    /// What is written into the checkpoints.
-    pub fn marks(&mut self, shared: &Shared) -> Marks {
+    /// What is written into the checkpoints; nothing when the name is another topic's by now.
+    pub fn marks(&mut self, shared: &Shared) -> Option<Marks> {
+        // Counted before the name is looked at: whoever takes it then makes these marks void.
+        let cuts = shared.dirs.cuts();
+        if !shared.dirs.has_name(&self.hosted.name, self.hosted.id.topic) {
+            return None;
+        }
         self.noted = self.noted.max(self.log.recovery_point());
-        Marks {
+        Some(Marks {
             partition: self.hosted.name.clone(),
             dir: self.dir,
             recovery_point: self.log.recovery_point(),
             log_start: self.log.log_start(),
             high_watermark: self.log.bounds().high_watermark,
-            cuts: shared.dirs.cuts(),
-        }
+            cuts,
+        })
     }
 
     /// Deletes what retention allows, and forgets silent producers.
@@ -584,7 +589,7 @@ impl Owned {
                 if let Some(synced) = synced {
                     self.log.synced(synced);
                 }
-                Some(self.marks(shared))
+                self.marks(shared)
             }
             Err(fault) => {
                 error!(partition = %self.hosted.name, %fault, "a log cannot be closed");
