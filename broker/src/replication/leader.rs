@@ -254,6 +254,12 @@ impl Leader {
                     index: PartitionIndex(data.partition_index),
                 };
                 let answer = match data.error_code {
+                    // An end that no log can have: to be asked again.
+                    ErrorCode::NONE
+                        if data.diverging_epoch.epoch != -1 && data.diverging_epoch.end_offset < 0 =>
+                    {
+                        Answer::Failed(Failure::Passing)
+                    }
                     ErrorCode::NONE if data.diverging_epoch.epoch != -1 => {
                         let epoch = LeaderEpoch(data.diverging_epoch.epoch);
                         let theirs = EpochEnd {

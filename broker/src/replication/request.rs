@@ -89,7 +89,9 @@ pub fn list_offsets(
 pub fn offset_of(response: &ListOffsetsResponse) -> Result<Offset, Failure> {
     let partition = response.topics.first().and_then(|topic| topic.partitions.first());
     match partition {
-        Some(partition) if partition.error_code == ErrorCode::NONE => Ok(Offset(partition.offset)),
+        Some(partition) if partition.error_code == ErrorCode::NONE && 0 <= partition.offset => {
+            Ok(Offset(partition.offset))
+        }
         Some(partition) if partition.error_code == ErrorCode::FENCED_LEADER_EPOCH => {
             Err(Failure::FencedLeaderEpoch)
         }
