@@ -2,6 +2,8 @@
 //!
 //! Only partition changes: whoever calls adds the registration's own record, before or after.
 
+use std::collections::BTreeSet;
+
 use metadata::ids::{BrokerEpoch, BrokerId, DirectoryId, PartitionId};
 use metadata::image::{Image, Partition};
 use metadata::record::{BrokerRegistrationChanged, Record};
@@ -20,19 +22,59 @@ pub fn leave(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Record
     changes(image, settings, movement, image.lookup().in_sync_on(broker))
 }
 
-/// A broker restarted without a clean stop: what it had is not trusted, so it leaves the eligible sets as well
-/// (R1.6).
+/// How the former process of a broker ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// In order: what it had counts.
+    Clean,
+    /// Not in order: what it had is not trusted.
+    Unclean,
+}
+
+/// A new process takes the place of a broker's former one: it is in no in-sync set, and after an unclean stop in no
+/// eligible set either (R1.6).
+///
+/// A replica in a directory that the new process does not have gets another one (R3.80), or it would join in-sync
+/// sets and could never lead (R3.12). It begins empty there, so however orderly the stop was, it is not eligible.
 #[must_use]
-pub fn restart_uncleanly(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Record> {
-    let movement = Movement {
+pub fn restart(
+    image: &Image,
+    settings: &Settings,
+    broker: BrokerId,
+    stop: Stop,
+    directories: &[DirectoryId],
+) -> Vec<Record> {
+    let place = match directories {
+        [only] => *only,
+        _ => DirectoryId::UNASSIGNED,
+    };
+    let is_displaced = |partition: &Partition| {
+        directory_on(partition, broker).is_some_and(|it| !it.is_reserved() && !directories.contains(&it))
+    };
+    let lookup = image.lookup();
+    let mut partitions: BTreeSet<PartitionId> = lookup.in_sync_on(broker).collect();
+    if stop == Stop::Unclean {
+        partitions.extend(lookup.eligible_on(broker));
+    }
+    let displaced = |id: &PartitionId| image.partition(*id).is_some_and(|it| is_displaced(it));
+    partitions.extend(lookup.assigned_to(broker).filter(displaced));
+    let leaving = Movement {
+        leaving: Some(broker),
+        ..Movement::default()
+    };
+    let unclean = Movement {
         unclean: Some(broker),
         ..Movement::default()
     };
-    let partitions = image
-        .lookup()
-        .in_sync_on(broker)
-        .chain(image.lookup().eligible_on(broker));
-    changes(image, settings, movement, partitions)
+    each_change(image, settings, partitions.into_iter(), |change, partition| {
+        if is_displaced(partition) {
+            return change.moving(unclean).emptied_into(broker, place);
+        }
+        change.moving(match stop {
+            Stop::Clean => leaving,
+            Stop::Unclean => unclean,
+        })
+    })
 }
 
 /// A broker becomes active: it may lead what has no leader.
@@ -119,14 +161,22 @@ fn changes(
     movement: Movement,
     partitions: impl Iterator<Item = PartitionId>,
 ) -> Vec<Record> {
+    each_change(image, settings, partitions, |change, _| change.moving(movement))
+}
+
+fn each_change(
+    image: &Image,
+    settings: &Settings,
+    partitions: impl Iterator<Item = PartitionId>,
+    shape: impl for<'a> Fn(PartitionChange<'a>, &Partition) -> PartitionChange<'a>,
+) -> Vec<Record> {
     let mut rules = TopicRules::of(image, settings);
     partitions
         .filter_map(|id| {
             let topic = image.topics.get(&id.topic)?;
             let partition = topic.partitions.get(&id.index)?;
-            PartitionChange::of(id, partition, image, rules.election(topic))
-                .moving(movement)
-                .record()
+            let change = PartitionChange::of(id, partition, image, rules.election(topic));
+            shape(change, partition).record()
         })
         .map(Record::PartitionChanged)
         .collect()

@@ -39,6 +39,8 @@ pub struct PartitionChange<'a> {
     election: Election,
     movement: Movement,
     replicas: Vec<BrokerId>,
+    directories: Vec<DirectoryId>,
+    emptied: Option<BrokerId>,
     in_sync: Vec<BrokerId>,
     eligible: Vec<BrokerId>,
     adding: Vec<BrokerId>,
@@ -69,6 +71,8 @@ impl<'a> PartitionChange<'a> {
             election: Election::Any,
             movement: Movement::default(),
             replicas: before.replicas.clone(),
+            directories: before.directories.clone(),
+            emptied: None,
             in_sync: before.in_sync.clone(),
             eligible: before.eligible.clone(),
             adding: before.adding.clone(),
@@ -83,6 +87,17 @@ impl<'a> PartitionChange<'a> {
         self.movement = movement;
         let gone = [movement.leaving, movement.unclean];
         self.in_sync.retain(|id| !gone.contains(&Some(*id)));
+        self
+    }
+
+    /// A replica begins empty in another directory.
+    #[must_use]
+    pub fn emptied_into(mut self, broker: BrokerId, directory: DirectoryId) -> Self {
+        let at = self.before.replicas.iter().position(|replica| *replica == broker);
+        if let Some(place) = at.and_then(|at| self.directories.get_mut(at)) {
+            *place = directory;
+            self.emptied = Some(broker);
+        }
         self
     }
 
@@ -255,25 +270,30 @@ impl<'a> PartitionChange<'a> {
         self.before.replicas.iter().any(|id| !self.replicas.contains(id))
     }
 
-    /// R3.16; `None` is "as before".
+    /// R3.16; `None` is "as before". One that lost everything is no last known leader while another replica may
+    /// have something: to elect it would empty that one as well.
     fn last_known_leader(&self, leader: Option<BrokerId>) -> Option<Option<BrokerId>> {
         let before = self.before.last_known_leader;
-        match leader {
-            Some(_) => before.is_some().then_some(None),
-            None if self.eligible_served && before.is_none() && self.before.leader.is_some() => {
-                Some(self.before.leader)
+        let is_empty = |id: BrokerId| self.emptied == Some(id) && self.replicas.len() > 1;
+        match (leader, before) {
+            (Some(_), Some(_)) => Some(None),
+            (None, Some(known)) => is_empty(known).then_some(None),
+            (None, None) if self.eligible_served => {
+                let led = self.before.leader.filter(|id| !is_empty(*id));
+                led.map(Some)
             }
-            None => None,
+            _ => None,
         }
     }
 
     fn write_assignment(&self, record: &mut PartitionChanged) {
+        let directory_of = |id: &BrokerId| {
+            let at = self.before.replicas.iter().position(|replica| replica == id);
+            at.map_or(DirectoryId::UNASSIGNED, |at| self.directories[at])
+        };
+        let directories: Vec<DirectoryId> = self.replicas.iter().map(directory_of).collect();
+        record.directories = (directories != self.before.directories).then_some(directories);
         if self.replicas != self.before.replicas {
-            let directory_of = |id: &BrokerId| {
-                let at = self.before.replicas.iter().position(|replica| replica == id);
-                at.map_or(DirectoryId::UNASSIGNED, |at| self.before.directories[at])
-            };
-            record.directories = Some(self.replicas.iter().map(directory_of).collect());
             record.replicas = Some(self.replicas.clone());
         }
         record.adding = (self.adding != self.before.adding).then(|| self.adding.clone());

@@ -4,13 +4,13 @@
 //! a controller that dies in between leaves a broker that must try again, never one that is half registered.
 
 use metadata::feature::METADATA_VERSION;
-use metadata::ids::{BrokerEpoch, BrokerId, DirectoryId};
+use metadata::ids::{BrokerEpoch, DirectoryId};
 use metadata::image::{Broker, Image};
 use metadata::record::{BrokerRegistered, LevelRange, Record};
 
 use crate::command::{RegisterBroker, Reply};
 use crate::decision::{Decision, View};
-use crate::departure;
+use crate::departure::{self, Stop};
 use crate::liveness::Hold;
 use crate::refusal::Refusal;
 use crate::rules::eligible_replicas_served;
@@ -164,15 +164,14 @@ fn succeed(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> 
 
 fn left_behind(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> Vec<Record> {
     let (image, settings) = (view.image, view.settings);
-    let broker: BrokerId = command.broker;
     let stopped_cleanly = held.is_some_and(|held| command.previous_epoch == Some(held.epoch));
     #[cfg(feature = "mutants")]
     let stopped_cleanly = stopped_cleanly || crate::mutants::unclean_restart_keeps_its_place();
-    if stopped_cleanly || !eligible_replicas_served(image) {
-        departure::leave(image, settings, broker)
-    } else {
-        departure::restart_uncleanly(image, settings, broker)
-    }
+    let stop = match stopped_cleanly || !eligible_replicas_served(image) {
+        true => Stop::Clean,
+        false => Stop::Unclean,
+    };
+    departure::restart(image, settings, command.broker, stop, &command.directories)
 }
 
 fn registered(command: &RegisterBroker, epoch: BrokerEpoch) -> BrokerRegistered {

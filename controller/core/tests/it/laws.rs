@@ -9,9 +9,9 @@ use controller_core::command::{
 use controller_core::decision::{View, decide};
 use controller_core::driver::event::{Effect, StreamEnd};
 use controller_core::time::Moment;
-use metadata::ids::{BrokerId, PartitionId};
+use metadata::ids::{BrokerId, DirectoryId, PartitionId};
 use metadata::image::Image;
-use metadata::record::LeaderRecovery;
+use metadata::record::{LeaderRecovery, Record};
 use proptest::prelude::*;
 
 use crate::world::{Quorum, World, settings};
@@ -41,6 +41,14 @@ fn command(world: &mut World, choice: Choice) -> Option<Command> {
             let mut command = world.registration(id);
             if b.is_multiple_of(2) {
                 command.previous_epoch = world.processes.get(&id).map(|it| it.epoch);
+            }
+            // Another disk in the place of one, or of all; one more; one less.
+            match b % 16 {
+                1 | 2 => command.directories = vec![DirectoryId(world.fresh_id())],
+                3 | 4 => command.directories.push(DirectoryId(world.fresh_id())),
+                5 | 6 => command.directories[0] = DirectoryId(world.fresh_id()),
+                7 | 8 if command.directories.len() > 1 => drop(command.directories.remove(0)),
+                _ => {}
             }
             Command::RegisterBroker(command)
         }
@@ -268,6 +276,35 @@ proptest! {
                 }
             }
         }
+    }
+
+    #[test]
+    fn after_a_registration_no_replica_is_where_its_broker_has_no_directory(choices in choices()) {
+        let settings = settings(&[]);
+        play(&choices, |world, command| {
+            let Command::RegisterBroker(command) = command else { return };
+            let view = View {
+                image: world.driver.committed(),
+                liveness: world.driver.liveness(),
+                settings: &settings,
+                now: Moment(Duration::from_secs(2000)),
+            };
+            let Ok(decision) = decide(&view, &Command::RegisterBroker(command.clone())) else { return };
+            assert!(matches!(decision.records.last(), Some(Record::BrokerRegistered(_))), "registered last");
+            let mut after = world.image().clone();
+            after.replay_all(&decision.records).unwrap();
+            let registered = &after.brokers[&command.broker].directories;
+            for id in after.lookup().assigned_to(command.broker) {
+                let (was, is) = (world.image().partition(id).unwrap(), after.partition(id).unwrap());
+                let at = is.replicas.iter().position(|it| *it == command.broker).unwrap();
+                let place = is.directories[at];
+                assert!(place.is_reserved() || registered.contains(&place), "{is:?}");
+                if place != was.directories[at] {
+                    assert!(!is.in_sync.contains(&command.broker) && !is.eligible.contains(&command.broker));
+                    assert_eq!(is.epoch, was.epoch.next(), "one change a partition");
+                }
+            }
+        });
     }
 
     #[test]

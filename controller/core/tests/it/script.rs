@@ -482,6 +482,10 @@ impl Player {
         list("in-sync", &it.in_sync);
         list("eligible", &it.eligible);
         list("replicas", &it.replicas);
+        if let Some(directories) = &it.directories {
+            let names: Vec<String> = directories.iter().map(directory).collect();
+            write!(text, " directories=({})", names.join(",")).unwrap();
+        }
         match it.leader {
             Some(LeaderChange::To(broker)) => write!(text, " leader={broker}").unwrap(),
             Some(LeaderChange::Nobody) => text.push_str(" leader=nobody"),
@@ -504,6 +508,13 @@ fn ids(text: &str) -> Vec<BrokerId> {
 fn list_of(ids: &[BrokerId]) -> String {
     let ids: Vec<String> = ids.iter().map(ToString::to_string).collect();
     format!("({})", ids.join(","))
+}
+
+fn directory(id: &DirectoryId) -> String {
+    match *id {
+        DirectoryId::UNASSIGNED => "unassigned".to_owned(),
+        id => id.0.0.to_string(),
+    }
 }
 
 fn somebody(id: Option<BrokerId>) -> String {
