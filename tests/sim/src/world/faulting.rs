@@ -1,11 +1,10 @@
 //! What goes wrong, and how it ends again.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use controller_core::command::Command;
-use host::{Disk, SimDisk};
+use host::SimDisk;
 use metadata::dump::dump;
 use metadata::ids::BrokerId;
 use metadata::image::Image;
@@ -292,7 +291,7 @@ impl World {
             return None;
         }
         self.tainted.insert(broker, self.brokers[&broker].boot);
-        self.disks.insert(broker, emptied(&self.disks[&broker]));
+        self.disks.insert(broker, SimDisk::new());
         self.marks.reached(Mark::DiskWiped);
         Some(format!("broker {broker} gets an empty disk"))
     }
@@ -431,19 +430,4 @@ impl World {
         self.tainted.retain(is_missing);
         self.killed.retain(is_missing);
     }
-}
-
-/// A disk that has nothing but the identity of the directory: replicas keep the directory that they are assigned to.
-fn emptied(disk: &SimDisk) -> SimDisk {
-    let (dir, empty) = (Path::new("/data"), SimDisk::new());
-    let identity = dir.join("meta.properties");
-    let bytes = disk.read_file(&identity, 1 << 16);
-    if let Ok(bytes) = bytes {
-        empty
-            .create_dir_all(dir)
-            .expect("an empty disk takes a directory");
-        host::replace_file(&empty, &identity, &bytes).expect("an empty disk takes a small file");
-        empty.sync_dir(Path::new("/")).unwrap_or_default();
-    }
-    empty
 }
