@@ -10,8 +10,10 @@ use wire::frame::{self, BadLength};
 
 /// What is reserved for a connection that has just begun to speak, in bytes: a small request fits.
 const FIRST_READ: usize = 4 * 1024;
-/// Up to here a frame's announced size is reserved at once. Untouched memory is not resident, so a peer that announces
-/// and stays silent pins nothing; above it the buffer at most doubles.
+/// So many bytes of a frame must have come before its announced size is believed: a peer that announces and stays
+/// silent pins no more than this. What came until then is copied once when the buffer grows.
+const BELIEVED_AFTER: usize = 16 * 1024;
+/// Up to here a size that is believed is reserved at once; above it the buffer at most doubles.
 const RESERVED_AT_ONCE_MAX: usize = 1024 * 1024;
 /// A buffer that is larger than this is given back when it is empty.
 const KEPT_MAX: usize = 64 * 1024;
@@ -91,7 +93,12 @@ impl Inbox {
             Ok(Some(size)) => (frame::PREFIX + size).saturating_sub(held),
             _ => FIRST_READ,
         };
-        let step = wanted.clamp(1, RESERVED_AT_ONCE_MAX.max(held));
+        let most = if held < BELIEVED_AFTER {
+            BELIEVED_AFTER
+        } else {
+            RESERVED_AT_ONCE_MAX.max(held)
+        };
+        let step = wanted.clamp(1, most);
         if self.buffer.capacity() - held < step.min(FIRST_READ) || self.buffer.capacity() - held < step {
             self.buffer.reserve(step.max(FIRST_READ));
         }
