@@ -31,6 +31,9 @@ use crate::quorum::{self, Quorum};
 use crate::setup;
 use crate::streams::{Address, Delivery, Streams};
 
+/// More events than any honest run needs: a run that goes on is a failure, not a wait.
+const EVENTS_MAX: u64 = 2_000_000;
+
 /// The wall clock at the beginning, in milliseconds since 1970.
 const WALL_BEGIN_MS: i64 = 1_800_000_000_000;
 
@@ -244,6 +247,9 @@ impl World {
                 self.tally.events += 1;
                 self.digest.note(&self.now.as_nanos().to_le_bytes());
                 self.happen(happening);
+                if EVENTS_MAX < self.tally.events {
+                    self.broken("the run ends", format!("{EVENTS_MAX} events and no end"));
+                }
                 if self.done || self.violation.is_some() {
                     break;
                 }
