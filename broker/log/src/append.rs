@@ -88,6 +88,12 @@ enum Rolled {
 }
 
 impl Log {
+    /// Whether this batch repeats one that the log holds (T-2): an append would only recognise it.
+    #[must_use]
+    pub fn repeats(&self, batch: &Batch) -> bool {
+        self.producers.duplicate_of(&batch.header).is_some()
+    }
+
     /// Validates a batch (what [`crate::check_payload`] returned) in the order, gives it the next offsets
     /// and the leader's epoch, and writes it. Its payload is not copied.
     ///

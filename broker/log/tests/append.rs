@@ -112,6 +112,20 @@ fn a_duplicate_answers_with_the_offsets_and_time_of_the_first() {
 }
 
 #[test]
+fn a_log_knows_a_repeated_batch_before_it_is_appended() {
+    let (_disk, mut log) = fresh(LogConfig::default());
+    append(&mut log, &sequenced(9, 0, 0, 3));
+
+    assert!(log.repeats(&sequenced(9, 0, 0, 3)));
+    assert!(
+        !log.repeats(&sequenced(9, 0, 0, 4)),
+        "other bounds are another batch"
+    );
+    assert!(!log.repeats(&sequenced(9, 1, 0, 3)), "another epoch too");
+    assert!(!log.repeats(&values(3)));
+}
+
+#[test]
 fn a_gap_in_the_sequence_is_refused_and_nothing_is_written() {
     let (_disk, mut log) = fresh(LogConfig::default());
     append(&mut log, &sequenced(9, 0, 0, 3));

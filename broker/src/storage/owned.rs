@@ -10,10 +10,10 @@ use arc_swap::ArcSwap;
 use broker_core::fetch::Wake;
 use broker_core::fetcher::LocalLog;
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
-use broker_core::produce::{Acks, WaitOutcome, WaiterId};
+use broker_core::produce::{Acks, ProduceRefusal, WaitOutcome, WaiterId};
 use broker_core::replica::{Assignment, Effect, FollowerFetch, IsrAnswer, Replica, Role};
 use broker_core::time::Moment;
-use metadata::ids::{BrokerId, DirectoryId};
+use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch};
 use metadata::image::Image;
 use partition_log::{
     AppendError, AppendOutcome, Appended, LeaderAppend, Log, LogFault, Origin, SyncNeed, Synced,
@@ -139,7 +139,7 @@ impl Owned {
         acks: Acks,
         ticket: (Arc<Ticket>, usize),
     ) {
-        let leader_epoch = match self.replica.admits(acks) {
+        let leader_epoch = match self.admits(batch, acks) {
             Ok(epoch) => seam::epoch_to_log(epoch),
             Err(refusal) => {
                 let log_start = Some(self.log.log_start());
@@ -192,6 +192,18 @@ impl Owned {
                     self.fail(shared, waits);
                 }
             }
+        }
+    }
+
+    /// A batch that the log holds already is not refused for want of replicas: it waits for them. The refusal tells
+    /// a producer that its batch is in no log, and librdkafka then sends the records again in batches of another shape,
+    /// which nothing recognises as repeated.
+    fn admits(&self, batch: &Batch, acks: Acks) -> Result<LeaderEpoch, ProduceRefusal> {
+        match self.replica.admits(acks) {
+            Err(ProduceRefusal::NotEnoughReplicas { .. }) if self.log.repeats(batch) => {
+                self.replica.admits(Acks::Leader)
+            }
+            admitted => admitted,
         }
     }
 
