@@ -53,9 +53,9 @@ pub fn api_keys(apis: &[Api]) -> String {
 }
 
 /// `schema_texts.rs`: the schema files themselves, from which the tests make messages of their own.
-pub fn schema_texts(texts: &BTreeMap<String, String>) -> String {
+pub fn schema_texts(name: &str, texts: &BTreeMap<String, String>) -> String {
     let list: String = texts.values().map(|text| format!("    {text:?},\n")).collect();
-    format!("/// The schema files.\npub const SCHEMA_TEXTS: &[&str] = &[\n{list}];\n")
+    format!("/// The schema files.\npub const {name}: &[&str] = &[\n{list}];\n")
 }
 
 fn module(out: &mut String, api: &Api) {
@@ -95,7 +95,8 @@ fn module(out: &mut String, api: &Api) {
     let _ = writeln!(out, "pub use {module}::{{{name}Request, {name}Response}};");
 }
 
-fn structure(out: &mut String, name: &str, doc: &str, fields: &[Field], message: &Message) {
+/// A struct with what reads and writes it.
+pub fn structure(out: &mut String, name: &str, doc: &str, fields: &[Field], message: &Message) {
     let own_defaults = fields.iter().any(|field| values::default(field).is_some());
     let derive = if own_defaults { "" } else { ", Default" };
     let _ = writeln!(
@@ -248,7 +249,8 @@ fn field_text(field: &Field, message: &Message) -> String {
     text + "."
 }
 
-fn versions_text(range: Versions) -> String {
+/// A range of versions in words.
+pub fn versions_text(range: Versions) -> String {
     if range.first == range.last {
         format!("version {}", range.first)
     } else {

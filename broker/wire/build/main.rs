@@ -1,4 +1,5 @@
-//! Generates the messages of the Kafka protocol from the files in `schema/`.
+//! Generates the messages of the Kafka protocol from the files in `schema/`, and the records of its internal topics from
+//! those in `records/`.
 //!
 //! Reads nothing outside the package and writes only to the directory that cargo gives.
 
@@ -9,6 +10,7 @@
 )]
 
 mod emit;
+mod emit_records;
 mod names;
 mod schema;
 mod values;
@@ -22,14 +24,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     let package = env::var("CARGO_MANIFEST_DIR")?;
     let output = env::var("OUT_DIR")?;
     println!("cargo::rerun-if-changed=schema");
+    println!("cargo::rerun-if-changed=records");
     println!("cargo::rerun-if-changed=build");
     let texts = read_all(&Path::new(&package).join("schema"))?;
     let apis = parse_all(&texts)?;
     fs::write(Path::new(&output).join("messages.rs"), emit::messages(&apis)?)?;
     fs::write(Path::new(&output).join("api_keys.rs"), emit::api_keys(&apis))?;
+    let record_texts = read_all(&Path::new(&package).join("records"))?;
+    fs::write(
+        Path::new(&output).join("internal.rs"),
+        emit_records::records(&parse_records(&record_texts)?),
+    )?;
     fs::write(
         Path::new(&output).join("schema_texts.rs"),
-        emit::schema_texts(&texts),
+        emit::schema_texts("SCHEMA_TEXTS", &texts) + &emit::schema_texts("RECORD_TEXTS", &record_texts),
     )?;
     Ok(())
 }
@@ -59,4 +67,12 @@ fn parse_all(texts: &BTreeMap<String, String>) -> Result<Vec<schema::Api>, Box<d
         }
     }
     Ok(apis)
+}
+
+/// Every kind of record.
+fn parse_records(texts: &BTreeMap<String, String>) -> Result<Vec<schema::RecordKind>, Box<dyn Error>> {
+    let parse = |(name, text): (&String, &String)| {
+        schema::parse_record(text).map_err(|e| format!("{name}: {e}").into())
+    };
+    texts.iter().map(parse).collect()
 }

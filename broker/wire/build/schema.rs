@@ -1,6 +1,6 @@
 //! The schema files: their model and their parser. Knows nothing of Rust code.
 //!
-//! One file describes one API. Indentation by two spaces nests the fields of a struct below the field that first
+//! One file describes one API, or one kind of record. Indentation by two spaces nests the fields of a struct below the field that first
 //! uses it; later uses name the struct only. `wire/README.md` explains the notation.
 
 use std::collections::BTreeMap;
@@ -74,24 +74,52 @@ impl Versions {
     }
 }
 
-/// Parses one schema file; an error names the line.
+/// One kind of record of an internal topic: its number, and what its key and its value are.
+#[derive(Debug, Clone)]
+pub struct RecordKind {
+    pub name: String,
+    pub kind: i16,
+    pub key: Message,
+    pub value: Message,
+}
+
+/// Parses one schema file of an API; an error names the line.
 pub fn parse(text: &str) -> Result<Api, String> {
+    let (name, key, [request, response]) = parse_pair(text, "api", ["request", "response"])?;
+    Ok(Api {
+        name,
+        key,
+        request,
+        response,
+    })
+}
+
+/// Parses one schema file of a kind of record; an error names the line.
+pub fn parse_record(text: &str) -> Result<RecordKind, String> {
+    let (name, kind, [key, value]) = parse_pair(text, "record", ["key", "value"])?;
+    Ok(RecordKind {
+        name,
+        kind,
+        key,
+        value,
+    })
+}
+
+fn parse_pair(text: &str, what: &str, sides: [&str; 2]) -> Result<(String, i16, [Message; 2]), String> {
     let mut lines = Lines::of(text);
     let head = lines.take().ok_or("an empty file")?;
-    let (name, key) = match head.words.as_slice() {
-        ["api", name, key] => (name.to_string(), number(key).map_err(|e| head.error(&e))?),
-        _ => return Err(head.error("the first line is `api NAME KEY`")),
+    let (name, number) = match head.words.as_slice() {
+        [word, name, number] if *word == what => (
+            name.to_string(),
+            self::number(number).map_err(|e| head.error(&e))?,
+        ),
+        _ => return Err(head.error(&format!("the first line is `{what} NAME NUMBER`"))),
     };
-    let request = message(&mut lines, "request", BTreeMap::new())?;
-    let response = message(&mut lines, "response", request.structs.clone())?;
+    let first = message(&mut lines, sides[0], BTreeMap::new())?;
+    let second = message(&mut lines, sides[1], first.structs.clone())?;
     match lines.take() {
-        Some(line) => Err(line.error("nothing may follow the response")),
-        None => Ok(Api {
-            name,
-            key,
-            request,
-            response,
-        }),
+        Some(line) => Err(line.error(&format!("nothing may follow the {}", sides[1]))),
+        None => Ok((name, number, [first, second])),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Kafka's wire protocol: bytes ⇄ typed requests and responses, and the record batch format.
 //!
-//! The messages are generated at build time from the files in `schema/` (see `README.md`); the parts that need care
+//! The messages and the records of internal topics ([`internal`]) are generated at build time from the files in `schema/` and
+//! `records/` (see `README.md`); the parts that need care
 //! by hand are the primitives ([`Reader`], [`Writer`]), the headers, the frames, the record batch ([`batch`]) and the
 //! compression codecs ([`codec`]).
 //!
@@ -30,6 +31,7 @@ pub mod codec;
 mod error;
 pub mod frame;
 mod header;
+pub mod internal;
 mod reader;
 mod records;
 mod uuid;

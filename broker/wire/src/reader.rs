@@ -70,6 +70,9 @@ pub enum DecodeReason {
     /// The API has no such version.
     #[error("{0} has no such version")]
     UnsupportedVersion(ApiKey),
+    /// A record of a version that is newer than what is known here.
+    #[error("no such version: {0}")]
+    UnknownVersion(i16),
 }
 
 /// Whether a tagged field was one that the reader knows.

@@ -125,6 +125,12 @@ impl Writer {
         served
     }
 
+    /// Names what is written from here on, for errors.
+    pub(crate) fn name(&mut self, message: &'static str, version: i16) {
+        self.message = message;
+        self.version = version;
+    }
+
     fn fail(&mut self, error: EncodeError) {
         self.error.get_or_insert(error);
     }

@@ -7,6 +7,7 @@ mod codecs;
 mod dice;
 mod frames;
 mod hostile;
+mod internal;
 mod ledger;
 mod leniency;
 mod notation;

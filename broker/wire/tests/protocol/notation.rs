@@ -62,7 +62,7 @@ fn a_mistake_is_named_with_its_line() {
     );
     assert_eq!(
         parse("api X").unwrap_err(),
-        "line 1: the first line is `api NAME KEY`"
+        "line 1: the first line is `api NAME NUMBER`"
     );
     assert_eq!(parse("api X 1").unwrap_err(), "no request");
     let head = parse("api X 1\nanswer 0").unwrap_err();

@@ -1,13 +1,21 @@
 //! Random valid messages as bytes, made from the schema files alone: no code of the crate under test has a part in it.
 
 use crate::dice::Dice;
-use crate::schema::{Api, Field, Item, Message, Versions, parse};
+use crate::schema::{Api, Field, Item, Message, RecordKind, Versions, parse, parse_record};
 
 include!(concat!(env!("OUT_DIR"), "/schema_texts.rs"));
 
 /// All APIs.
 pub fn apis() -> Vec<Api> {
     SCHEMA_TEXTS.iter().map(|text| parse(text).unwrap()).collect()
+}
+
+/// All kinds of records of internal topics.
+pub fn record_kinds() -> Vec<RecordKind> {
+    RECORD_TEXTS
+        .iter()
+        .map(|text| parse_record(text).unwrap())
+        .collect()
 }
 
 /// The bytes of a body in the given version.
