@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static SKIPPED_CHAIN_CHECK: AtomicBool = AtomicBool::new(false);
 static EPOCH_NOT_BUMPED: AtomicBool = AtomicBool::new(false);
+static SNAPSHOT_WITHOUT_NEXT_OFFSET: AtomicBool = AtomicBool::new(false);
 
 /// Switches a fault on for the life of the process. False when this crate has none of that name.
 #[must_use]
@@ -14,6 +15,7 @@ pub fn select(name: &str) -> bool {
     let fault = match name {
         "skipped_chain_check" => &SKIPPED_CHAIN_CHECK,
         "epoch_not_bumped" => &EPOCH_NOT_BUMPED,
+        "snapshot_without_next_offset" => &SNAPSHOT_WITHOUT_NEXT_OFFSET,
         _ => return false,
     };
     fault.store(true, Ordering::Relaxed);
@@ -28,4 +30,9 @@ pub(crate) fn skipped_chain_check() -> bool {
 /// A new leader gets the leader epoch of the old one.
 pub(crate) fn epoch_not_bumped() -> bool {
     EPOCH_NOT_BUMPED.load(Ordering::Relaxed)
+}
+
+/// An image from a dump counts its records instead of taking over the offset that the dump stands for.
+pub(crate) fn snapshot_without_next_offset() -> bool {
+    SNAPSHOT_WITHOUT_NEXT_OFFSET.load(Ordering::Relaxed)
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Problem};
 use super::listeners::{BrokerListener, broker_listeners};
+use super::metrics_listener::{MetricsListener, metrics_listener};
 use super::node::{NodeConfig, Role};
 use super::voters::{ControllerAddress, controllers};
 use crate::ids::BrokerId;
@@ -24,6 +25,8 @@ pub struct BrokerSettings {
     pub inter_broker_listener: String,
     /// `controller.quorum.voters`, else `controller.quorum.bootstrap.servers`; never empty.
     pub controllers: Vec<ControllerAddress>,
+    /// The first of `controller.listener.names`, for what is told about the controllers.
+    pub controller_listener: String,
     /// `log.dirs`, else `log.dir`; never empty.
     pub log_dirs: Vec<PathBuf>,
     /// `broker.heartbeat.interval.ms`.
@@ -44,19 +47,18 @@ pub struct BrokerSettings {
     pub high_watermark_checkpoint_interval: Duration,
     /// `producer.id.expiration.ms`.
     pub producer_expiration: Duration,
+    /// `metrics.listener`.
+    pub metrics: Option<MetricsListener>,
 }
 
-/// Limits on connections and requests.
+/// Limits on connections and requests that hold as long as the broker runs. `max.connections` and
+/// `max.connections.per.ip` can change meanwhile: see [`super::broker_value`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConnectionLimits {
     /// `socket.request.max.bytes`: a longer frame closes the connection.
     pub request_bytes_max: u32,
     /// `connections.max.idle.ms`; `None` is never.
     pub idle: Option<Duration>,
-    /// `max.connections`.
-    pub connections_max: u32,
-    /// `max.connections.per.ip`.
-    pub connections_per_address_max: u32,
     /// `max.request.partition.size.limit` (DescribeTopicPartitions).
     pub described_partitions_max: u32,
     /// `fetch.max.bytes`.
@@ -113,6 +115,7 @@ impl BrokerSettings {
             listeners,
             inter_broker_listener,
             controllers: controllers(config, &mut errors),
+            controller_listener: controller_listener(config),
             log_dirs: log_dirs(config, &mut errors),
             heartbeat_interval: positive_millis(config, "broker.heartbeat.interval.ms", &mut errors),
             session_timeout: positive_millis(config, "broker.session.timeout.ms", &mut errors),
@@ -131,6 +134,7 @@ impl BrokerSettings {
                 &mut errors,
             ),
             producer_expiration: config.millis("producer.id.expiration.ms"),
+            metrics: metrics_listener(config, &mut errors),
         };
         below(
             config,
@@ -167,8 +171,6 @@ impl ConnectionLimits {
         Self {
             request_bytes_max: count(config, "socket.request.max.bytes"),
             idle: u64::try_from(idle).ok().map(Duration::from_millis),
-            connections_max: count(config, "max.connections"),
-            connections_per_address_max: count(config, "max.connections.per.ip"),
             described_partitions_max: count(config, "max.request.partition.size.limit"),
             fetch_bytes_max: count(config, "fetch.max.bytes"),
             fetch_sessions_max: count(config, "max.incremental.fetch.session.cache.slots"),
@@ -274,6 +276,15 @@ pub(super) fn expect_role(config: &NodeConfig, role: Role) -> Result<(), Vec<Con
         given,
         format!("{word}, since this is {program}"),
     )])
+}
+
+/// A broker need not be told how the controllers' listener is called.
+fn controller_listener(config: &NodeConfig) -> String {
+    let names = config.list("controller.listener.names");
+    names
+        .into_iter()
+        .next()
+        .unwrap_or_else(|| "CONTROLLER".to_owned())
 }
 
 /// The cluster id: what Kafka and the file systems of the nodes can carry.

@@ -174,7 +174,7 @@ fn read_tables() -> Catalogue {
         keys.insert(key.name, key);
     }
     for row in rows(STATES) {
-        let [state, scope, pattern, harmless, purpose] = row[..] else {
+        let [state, scope, pattern, harmless, purpose, ref ours @ ..] = row[..] else {
             panic!("the states are part of the build: {row:?}")
         };
         let scope = scope_named(scope).expect("states name a scope of the tables");
@@ -194,6 +194,9 @@ fn read_tables() -> Catalogue {
             key.state = state;
             key.purpose = purpose;
             key.harmless = unquoted(harmless);
+            if let [default] = ours {
+                key.default = key.value_type.parse(default);
+            }
         }
         assert!(found, "a state names keys of the tables: {pattern}");
     }

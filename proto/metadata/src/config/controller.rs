@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::broker::{TopicDefaults, below, cluster_id, expect_role, log_dirs, positive_millis};
 use super::error::{ConfigError, Problem};
 use super::listeners::{Endpoint, controller_listeners};
+use super::metrics_listener::{MetricsListener, metrics_listener};
 use super::node::{NodeConfig, Role};
 use super::voters::{VOTERS, Voter, voters};
 use crate::ids::ControllerId;
@@ -33,10 +34,14 @@ pub struct ControllerSettings {
     pub disconnect_grace: Duration,
     /// `metadata.max.idle.interval.ms`; `None` is never.
     pub idle_interval: Option<Duration>,
+    /// `leader.imbalance.check.interval.seconds`; `None` where `auto.leader.rebalance.enable` is false.
+    pub rebalance_interval: Option<Duration>,
     /// When snapshots are taken.
     pub snapshots: SnapshotSettings,
     /// What a topic gets whose creator does not say.
     pub topics: TopicDefaults,
+    /// `metrics.listener`.
+    pub metrics: Option<MetricsListener>,
 }
 
 /// The range from which an election timeout is drawn.
@@ -78,6 +83,10 @@ impl ControllerSettings {
             session_timeout: positive_millis(config, "broker.session.timeout.ms", &mut errors),
             disconnect_grace: config.millis("broker.session.disconnect.grace.ms"),
             idle_interval: nonzero(config.millis("metadata.max.idle.interval.ms")),
+            rebalance_interval: config.truth("auto.leader.rebalance.enable").then(|| {
+                let seconds = config.integer("leader.imbalance.check.interval.seconds");
+                Duration::from_secs(u64::try_from(seconds).expect("the tables keep it positive"))
+            }),
             snapshots: SnapshotSettings {
                 bytes_between: u64::try_from(
                     config.integer("metadata.log.max.record.bytes.between.snapshots"),
@@ -86,6 +95,7 @@ impl ControllerSettings {
                 age_max: nonzero(config.millis("metadata.log.max.snapshot.interval.ms")),
             },
             topics: TopicDefaults::read(config, &mut errors),
+            metrics: metrics_listener(config, &mut errors),
         };
         below(
             config,
@@ -102,15 +112,15 @@ impl ControllerSettings {
 }
 
 impl ElectionTimeout {
-    // Kafka's own defaults, one and two seconds, would make every failover slower than a second; so only what
-    // is given counts, and the range is widened where a single end is.
+    // Kafka's own defaults, one and two seconds, would make every failover slower than a second, so ours are others. The
+    // range is widened where a single end is given.
     fn read(config: &NodeConfig, errors: &mut Vec<ConfigError>) -> Self {
         const SHORTEST: &str = "controller.quorum.election.timeout.ms";
         const LONGEST: &str = "controller.quorum.fetch.timeout.ms";
         // Leaders speak every 50 ms; below twice that a busy machine would elect for nothing.
         const FLOOR: Duration = Duration::from_millis(100);
         let given = |key| config.given_text(key).map(|_| config.millis(key));
-        let (usual_shortest, usual_longest) = (Duration::from_millis(150), Duration::from_millis(300));
+        let (usual_shortest, usual_longest) = (config.millis(SHORTEST), config.millis(LONGEST));
         let (shortest, longest) = match (given(SHORTEST), given(LONGEST)) {
             (None, None) => (usual_shortest, usual_longest),
             (Some(shortest), None) => (shortest, usual_longest.max(shortest * 2)),

@@ -252,6 +252,20 @@ fn broker_effective(key: &Key, layers: &Layers<'_>) -> Effective {
     effective(key, value, None, synonyms)
 }
 
+/// The value of a broker's key as it holds now: its own override, else that of all brokers, else its file, else the
+/// default (R4.22). Asking for a key that is not in the catalogue is a bug.
+pub fn broker_value(name: &str, node: &NodeConfig, node_dynamic: &dyn Layer, cluster: &dyn Layer) -> Value {
+    let key = catalogue().find(Scope::Node, name);
+    let key = key.unwrap_or_else(|| panic!("only keys of the catalogue are asked for: {name}"));
+    let layers = Layers {
+        topic: &(),
+        node_dynamic,
+        cluster,
+        node,
+    };
+    override_value(key, &layers).unwrap_or_else(|| static_value(key, node))
+}
+
 fn override_value(key: &Key, layers: &Layers<'_>) -> Option<Value> {
     let read = |text: &str| key.read(text).ok();
     layers

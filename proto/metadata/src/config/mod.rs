@@ -12,8 +12,10 @@ mod catalogue;
 mod controller;
 mod decimal;
 mod describe;
+mod dynamic;
 mod error;
 mod listeners;
+mod metrics_listener;
 mod node;
 mod overview;
 mod properties;
@@ -28,10 +30,13 @@ pub use catalogue::{Catalogue, Key, Scope, State, Update, catalogue, environment
 pub use controller::{ControllerSettings, ElectionTimeout, SnapshotSettings};
 pub use decimal::Decimal;
 pub use describe::{
-    Effective, Layer, Layers, Source, Synonym, describe_broker, describe_cluster_default, describe_topic,
+    Effective, Layer, Layers, Source, Synonym, broker_value, describe_broker, describe_cluster_default,
+    describe_topic,
 };
+pub use dynamic::validate_override;
 pub use error::{ConfigError, Problem, Warning};
 pub use listeners::{AdvertisedAddress, BrokerListener, Endpoint};
+pub use metrics_listener::MetricsListener;
 pub use node::{NodeConfig, Origin, Role};
 pub use overview::overview;
 pub use properties::{PropertiesError, parse_properties, render_property};

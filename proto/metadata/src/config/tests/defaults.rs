@@ -14,6 +14,12 @@ fn facts() -> Vec<Vec<&'static str>> {
     rows.map(|line| line.split('\t').collect()).collect()
 }
 
+/// Defaults of ours where Kafka's would break a promise.
+const OURS: [(&str, &str); 2] = [
+    ("controller.quorum.election.timeout.ms", "150"),
+    ("controller.quorum.fetch.timeout.ms", "300"),
+];
+
 #[test]
 fn every_default_is_that_of_the_facts() {
     let mut differing = Vec::new();
@@ -32,7 +38,8 @@ fn every_default_is_that_of_the_facts() {
                 .filter(|text| !text.is_empty())
                 .unwrap_or_else(|| "\"\"".to_owned()),
         };
-        if held != row[3] {
+        let ours = OURS.iter().find(|(name, _)| *name == row[1]);
+        if held != ours.map_or(row[3], |(_, default)| default) {
             differing.push(format!("{} {}: {held}, not {}", row[0], row[1], row[3]));
         }
     }
@@ -51,6 +58,7 @@ fn every_key_of_the_facts_is_known_and_none_is_lost() {
         "allow.everyone.if.no.acl.found",
         "broker.session.disconnect.grace.ms",
         "cluster.id",
+        "metrics.listener",
         "super.users",
     ];
     let known = catalogue().keys(Scope::Node).count() + catalogue().keys(Scope::Topic).count();

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::broker;
 use crate::config::{
-    Effective, Layers, NodeConfig, NodeId, Role, describe_broker, describe_cluster_default, describe_topic,
+    Effective, Layers, NodeConfig, NodeId, Role, Source, describe_broker, describe_cluster_default,
+    describe_topic,
 };
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
@@ -261,4 +262,18 @@ fn an_override_that_no_catalogue_knows_is_a_secret_of_no_type() {
             .as_deref(),
         Some("5")
     );
+}
+
+#[test]
+fn election_timeouts_are_described_with_the_defaults_that_hold() {
+    let node = NodeConfig::bare(Role::Controller, NodeId(1));
+    let described = describe_broker(&node, &(), &());
+    for (key, wanted) in [
+        ("controller.quorum.election.timeout.ms", "150"),
+        ("controller.quorum.fetch.timeout.ms", "300"),
+    ] {
+        let found = described.iter().find(|config| config.name == key).unwrap();
+        assert_eq!(found.value.as_deref(), Some(wanted));
+        assert_eq!(found.source, Source::Default);
+    }
 }

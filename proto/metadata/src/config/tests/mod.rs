@@ -3,6 +3,7 @@
 
 mod defaults;
 mod describe;
+mod dynamic;
 mod listeners;
 mod properties;
 mod recorded;

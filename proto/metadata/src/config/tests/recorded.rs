@@ -137,6 +137,10 @@ fn a_topic_a_broker_and_the_default_of_all_are_described_as_recorded() {
         "log.retention.minutes",
         "broker.session.disconnect.grace.ms",
         "cluster.id",
+        "metrics.listener",
+        // Defaults of ours.
+        "controller.quorum.election.timeout.ms",
+        "controller.quorum.fetch.timeout.ms",
     ];
     let of_broker = describe_broker(&node, &own, &all);
     assert_eq!(differences("broker", &of_broker, &left_out), Vec::<String>::new());

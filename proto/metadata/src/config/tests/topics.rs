@@ -148,7 +148,7 @@ fn every_topic_key_that_protects_is_refused() {
         .filter(|key| key.state == State::Protection);
     assert_eq!(
         protecting.map(|key| key.name).collect::<Vec<_>>(),
-        ["flush.ms", "remote.storage.enable"]
+        ["remote.storage.enable"]
     );
     assert!(validate_topic(&given(&[("remote.storage.enable", "false")]), &bare()).is_ok());
 }
