@@ -153,6 +153,9 @@ pub trait Disk: Debug + Send + Sync + 'static {
     /// Bytes that may still be written under `path`.
     fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 
+    /// Bytes of the whole file system that `path` lies on, used or not.
+    fn total_bytes(&self, path: &Path) -> io::Result<u64>;
+
     /// Creates the file if needed and takes an exclusive lock on it.
     ///
     /// # Errors

@@ -10,6 +10,7 @@ mod clock;
 mod disk;
 mod entropy;
 mod os_disk;
+mod process;
 mod settings;
 mod sim_disk;
 
@@ -17,5 +18,6 @@ pub use clock::{Clock, Monotonic, OsClock, SimClock, WallMs};
 pub use disk::{Disk, EntryKind, File, LockGuard, OpenHow, PathEntry, replace_file};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
 pub use os_disk::OsDisk;
+pub use process::{ProcessUsage, usage_of_this_process};
 pub use settings::{CONFIG_FILE_BYTES_MAX, environment, read_config_file};
 pub use sim_disk::{SimDisk, SyncFault};

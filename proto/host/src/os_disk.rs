@@ -162,6 +162,11 @@ impl Disk for OsDisk {
         Ok(about.f_bavail.saturating_mul(about.f_frsize))
     }
 
+    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
+        let about = rustix::fs::statvfs(path)?;
+        Ok(about.f_blocks.saturating_mul(about.f_frsize))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
         let file = fs::OpenOptions::new()
             .read(true)

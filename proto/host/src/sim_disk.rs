@@ -536,6 +536,10 @@ impl Disk for SimDisk {
             .map_or(u64::MAX, |capacity| capacity.saturating_sub(state.used_bytes())))
     }
 
+    fn total_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.state().capacity_bytes.unwrap_or(u64::MAX))
+    }
+
     fn lock(&self, path: &Path) -> io::Result<LockGuard> {
         drop(self.open(path, OpenHow::CreateOrWrite)?);
         let mut state = self.state();
