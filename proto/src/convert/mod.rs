@@ -1,6 +1,7 @@
 //! Conversions between messages and the types of `metadata`. What a message says wrongly is told in words, for the
 //! service to refuse.
 
+mod config;
 mod endpoint;
 mod topic;
 
