@@ -7,6 +7,7 @@ use metadata::record::{LeaderRecovery, Record};
 use crate::command::{AlterPartition, InSyncProposal, PartitionOutcome, PartitionStanding, Reply};
 use crate::decision::{Decision, View, registered};
 use crate::election::PartitionChange;
+use crate::mutants::{self, Mutant};
 use crate::refusal::Refusal;
 use crate::rules::TopicRules;
 
@@ -102,8 +103,7 @@ fn judge<'a>(image: &'a Image, sender: BrokerId, wish: &InSyncProposal) -> Resul
             "broker {sender} does not lead {id}"
         )));
     }
-    #[cfg(feature = "mutants")]
-    if crate::mutants::stale_alter_partition_accepted() {
+    if mutants::is_selected(Mutant::StaleAlterPartitionAccepted) {
         return Ok(held);
     }
     if wish.partition_epoch < held.epoch {

@@ -6,7 +6,7 @@ use metadata::ids::{
     BrokerEpoch, BrokerId, DirectoryId, IncarnationId, LeaderEpoch, MetadataOffset, PartitionEpoch,
     PartitionId, ProducerId, TopicId,
 };
-use metadata::record::{Endpoint, LeaderRecovery, LevelRange};
+use metadata::record::{ConfigResource, Endpoint, LeaderRecovery, LevelRange};
 
 use crate::refusal::Refusal;
 
@@ -46,6 +46,12 @@ pub enum Command {
     },
     /// Give leadership back to preferred replicas (R3.72).
     ElectPreferredLeaders,
+    /// Give topics more partitions (R2.30).
+    CreatePartitions(CreatePartitions),
+    /// Change configurations (R4.10).
+    AlterConfigs(AlterConfigs),
+    /// Elect leaders because somebody asked for it (R3.70).
+    ElectLeaders(ElectLeaders),
 }
 
 /// A broker process that wants to take part.
@@ -141,6 +147,90 @@ pub enum TopicRef {
     Id(TopicId),
 }
 
+/// More partitions for topics: each for itself, all in one batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CreatePartitions {
+    /// The topics.
+    pub topics: Vec<MorePartitions>,
+    /// Check everything, write nothing.
+    pub validate_only: bool,
+    /// Zero or less is refused (R0.4).
+    pub timeout_ms: i32,
+    /// Random bits, from which placements are drawn.
+    pub entropy: u128,
+}
+
+/// One topic that is to have more partitions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MorePartitions {
+    /// Its name, as given.
+    pub name: String,
+    /// How many it is to have, those that it has included.
+    pub count: i32,
+    /// The replicas of each new partition, by hand; an empty list is by hand as well (R2.30).
+    pub assignments: Option<Vec<Vec<BrokerId>>>,
+}
+
+/// Configurations to be changed: each resource for itself, all or nothing of it, all in one batch (R4.11).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AlterConfigs {
+    /// What is to change.
+    pub resources: Vec<ConfigAlteration>,
+    /// Check everything, write nothing.
+    pub validate_only: bool,
+}
+
+/// What is to change about one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigAlteration {
+    /// Whose configuration.
+    pub resource: ConfigResource,
+    /// How.
+    pub wish: ConfigWish,
+}
+
+/// A wish for the overrides of one resource.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigWish {
+    /// These and no others from now on (R4.15).
+    Replace(Vec<(String, String)>),
+    /// The others stay; no key comes twice.
+    Adjust(Vec<(String, ConfigOperation)>),
+}
+
+/// What happens to the value of one key (R4.10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigOperation {
+    /// It becomes this.
+    Set(String),
+    /// It is not overridden any more.
+    Delete,
+    /// The entries of this list are added, those that are not there yet.
+    Append(String),
+    /// The entries of this list are taken out, those that are there.
+    Subtract(String),
+}
+
+/// Elections that somebody asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectLeaders {
+    /// Which leader is to be found.
+    pub kind: ElectionKind,
+    /// For which partitions, by topic name and index; `None` is for all.
+    pub partitions: Option<Vec<(String, i32)>>,
+    /// Zero or less is refused (R0.4).
+    pub timeout_ms: i32,
+}
+
+/// Which leader an election is to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElectionKind {
+    /// The preferred replica.
+    Preferred,
+    /// Any live replica, at the price of lost records, where there is no leader.
+    Unclean,
+}
+
 /// Wishes of one leader.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlterPartition {
@@ -199,8 +289,35 @@ pub enum Reply {
         /// How many.
         count: i32,
     },
+    /// One result per topic name, in the order in which names first came up.
+    PartitionsCreated(Vec<MorePartitionsOutcome>),
+    /// Why not, per resource, in the order of the request.
+    ConfigsAltered(Vec<Option<Refusal>>),
+    /// One result per partition, in the order of the request; of an election for all only those that were elected or
+    /// could not be (R3.71).
+    LeadersElected(Vec<ElectionOutcome>),
     /// Nothing to say.
     Done,
+}
+
+/// What became of one topic that was to have more partitions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MorePartitionsOutcome {
+    /// The name, as given.
+    pub name: String,
+    /// Why not.
+    pub refused: Option<Refusal>,
+}
+
+/// What became of one election.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ElectionOutcome {
+    /// The topic, as given.
+    pub topic: String,
+    /// The partition, as given.
+    pub partition: i32,
+    /// Why there is no other leader.
+    pub refused: Option<Refusal>,
 }
 
 /// A broker's standing after a heartbeat (R1.23).

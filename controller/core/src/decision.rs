@@ -9,10 +9,13 @@ use crate::liveness::Liveness;
 use crate::refusal::Refusal;
 use crate::settings::Settings;
 use crate::time::Moment;
-use crate::{alter_partition, departure, heartbeat, producer_ids, registration, topics};
+use crate::{
+    alter_configs, alter_partition, departure, elect_leaders, heartbeat, partitions, producer_ids,
+    registration, topics,
+};
 
 /// Preferred leaders elected by one command (R3.72).
-const ELECTIONS_MAX: usize = 1000;
+pub(crate) const ELECTIONS_MAX: usize = 1000;
 
 /// All that a decision may depend on, besides the command.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +94,9 @@ pub fn decide(view: &View<'_>, command: &Command) -> Result<Decision, Refusal> {
             records: departure::elect_preferred(view.image, view.settings, ELECTIONS_MAX),
             ..Decision::of(Reply::Done).splittable()
         }),
+        Command::CreatePartitions(command) => partitions::create(view, command),
+        Command::AlterConfigs(command) => alter_configs::alter(view, command),
+        Command::ElectLeaders(command) => elect_leaders::elect(view, command),
     }
 }
 

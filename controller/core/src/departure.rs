@@ -9,6 +9,7 @@ use metadata::image::{Image, Partition};
 use metadata::record::{BrokerRegistrationChanged, Record};
 
 use crate::election::{Election, Movement, PartitionChange};
+use crate::mutants::{self, Mutant};
 use crate::rules::TopicRules;
 use crate::settings::Settings;
 
@@ -87,12 +88,22 @@ pub fn arrive(image: &Image, settings: &Settings, broker: BrokerId) -> Vec<Recor
     changes(image, settings, movement, image.lookup().leaderless())
 }
 
+/// The rules have changed: what has no leader may get one.
+#[must_use]
+pub fn elect_leaderless(image: &Image, settings: &Settings) -> Vec<Record> {
+    changes(image, settings, Movement::default(), image.lookup().leaderless())
+}
+
 /// Fencing: partitions first, the fence last. A long list is split over several batches, and every prefix must be a
 /// state that the cluster can live in (R1.32).
 #[must_use]
 pub fn fence(image: &Image, settings: &Settings, broker: BrokerId, epoch: BrokerEpoch) -> Vec<Record> {
     let mut records = leave(image, settings, broker);
-    records.push(standing(broker, epoch, |change| change.fenced = Some(true)));
+    let fence = standing(broker, epoch, |change| change.fenced = Some(true));
+    match mutants::is_selected(Mutant::FenceBeforeMovingLeaders) {
+        true => records.insert(0, fence),
+        false => records.push(fence),
+    }
     records
 }
 

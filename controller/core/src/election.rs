@@ -6,6 +6,7 @@ use metadata::ids::{BrokerId, DirectoryId, PartitionId};
 use metadata::image::{Image, Partition};
 use metadata::record::{LeaderChange, LeaderRecovery, PartitionChanged};
 
+use crate::mutants::{self, Mutant};
 use crate::rules::{ElectionRules, Unclean};
 
 /// Which leader is looked for.
@@ -214,7 +215,9 @@ impl<'a> PartitionChange<'a> {
     }
 
     fn is_valid(&self, id: BrokerId) -> bool {
-        let trusted = self.in_sync.contains(&id) || (self.in_sync.is_empty() && self.eligible.contains(&id));
+        let trusted = self.in_sync.contains(&id)
+            || (self.in_sync.is_empty() && self.eligible.contains(&id))
+            || mutants::is_selected(Mutant::ElectedOutsideInSync);
         trusted && self.is_acceptable(id)
     }
 

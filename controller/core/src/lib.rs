@@ -7,18 +7,21 @@
 //! Pure. Never here: openraft, gRPC types, Kafka's wire, clocks, entropy, threads, async, logging. Time comes in as a
 //! [`time::Moment`], entropy as part of a command, and everything that happened is returned.
 
+pub mod alter_configs;
 pub mod alter_partition;
 mod chance;
 pub mod command;
 pub mod decision;
 pub mod departure;
 pub mod driver;
+pub mod elect_leaders;
 pub mod election;
+pub mod feed;
 mod grace;
 pub mod heartbeat;
 pub mod liveness;
-#[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod partitions;
 pub mod placement;
 pub mod producer_ids;
 pub mod refusal;

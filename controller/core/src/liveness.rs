@@ -36,6 +36,8 @@ pub(crate) struct Session {
 /// The session stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
+    /// The session is older than this node's part in it, and nothing of it was heard here yet.
+    Awaited,
     /// None was seen, or nothing follows from it any more: only contacts count.
     Unknown,
     Open {
@@ -58,7 +60,7 @@ pub(crate) enum Line {
 pub enum Hold {
     /// No live session, or its holder took leave.
     Free,
-    /// The session is not over, yet its stream broke.
+    /// The session is not over, yet its stream broke, or it never came to this controller and had the time to.
     StreamBroken,
     /// A live process holds it.
     Live,
@@ -91,7 +93,11 @@ impl Liveness {
     pub fn ensure_sessions(&mut self, image: &Image, now: Moment) {
         for (id, broker) in image.brokers.iter().filter(|(_, broker)| !broker.fenced) {
             if self.session(*id, broker.epoch).is_none() {
-                self.sessions.insert(*id, Session::new(broker.epoch, now));
+                let session = Session {
+                    line: Line::Awaited,
+                    ..Session::new(broker.epoch, now)
+                };
+                self.sessions.insert(*id, session);
             }
         }
     }
@@ -116,7 +122,7 @@ impl Liveness {
         }
         session.last_contact = session.last_contact.max(arrived);
         session.applied_end = applied_end.or(session.applied_end);
-        if session.line == Line::Goodbye {
+        if matches!(session.line, Line::Goodbye | Line::Awaited) {
             session.line = Line::Unknown;
         }
     }
@@ -165,16 +171,23 @@ impl Liveness {
     }
 
     /// Whether a live process holds this id under this epoch.
+    ///
+    /// A controller that has just become active knows no stream of anybody. A live broker has the grace time of a
+    /// broken stream to come back to it; one that is not heard by then is in no better place than one whose stream
+    /// broke here. Without the grace a second process could take the id of one that is on its way.
     #[must_use]
-    pub fn hold(&self, broker: BrokerId, epoch: BrokerEpoch, now: Moment, timeout: Duration) -> Hold {
+    pub fn hold(&self, broker: BrokerId, epoch: BrokerEpoch, now: Moment, settings: &Settings) -> Hold {
         let Some(session) = self.session(broker, epoch) else {
             return Hold::Free;
         };
-        if now.since(session.last_contact) > timeout {
+        let silent = now.since(session.last_contact);
+        if silent > settings.session_timeout {
             return Hold::Free;
         }
         match session.line {
             Line::Goodbye => Hold::Free,
+            Line::Awaited if silent >= settings.disconnect_grace => Hold::StreamBroken,
+            Line::Awaited => Hold::Live,
             Line::Broken { .. } | Line::BrokenAndWaitedFor => Hold::StreamBroken,
             Line::Unknown | Line::Open { .. } => Hold::Live,
         }

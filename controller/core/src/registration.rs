@@ -12,6 +12,7 @@ use crate::command::{RegisterBroker, Reply};
 use crate::decision::{Decision, View};
 use crate::departure::{self, Stop};
 use crate::liveness::Hold;
+use crate::mutants::{self, Mutant};
 use crate::refusal::Refusal;
 use crate::rules::eligible_replicas_served;
 
@@ -40,18 +41,15 @@ pub fn register(view: &View<'_>, command: &RegisterBroker) -> Result<Decision, R
 }
 
 /// Row 3, with the rulings for quick restarts: an id is held by a live session, unless whoever held it took leave,
-/// was fenced or was shutting down, or its stream broke and the newcomer brings the same directories, which no two
-/// live processes can share.
+/// was fenced or was shutting down, or its stream broke (or never came, after a failover) and the newcomer brings the
+/// same directories, which no two live processes can share.
 fn free_to_take(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> Result<(), Refusal> {
     let Some(held) = held.filter(|held| held.incarnation != command.incarnation) else {
         return Ok(());
     };
-    let hold = view.liveness.hold(
-        command.broker,
-        held.epoch,
-        view.now,
-        view.settings.session_timeout,
-    );
+    let hold = view
+        .liveness
+        .hold(command.broker, held.epoch, view.now, view.settings);
     let is_free = match hold {
         Hold::Free => true,
         Hold::StreamBroken => held.in_controlled_shutdown || same_directories(command, held),
@@ -165,9 +163,8 @@ fn succeed(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> 
 fn left_behind(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> Vec<Record> {
     let (image, settings) = (view.image, view.settings);
     let stopped_cleanly = held.is_some_and(|held| command.previous_epoch == Some(held.epoch));
-    #[cfg(feature = "mutants")]
-    let stopped_cleanly = stopped_cleanly || crate::mutants::unclean_restart_keeps_its_place();
-    let stop = match stopped_cleanly || !eligible_replicas_served(image) {
+    let is_trusted = stopped_cleanly || mutants::is_selected(Mutant::UncleanRestartKeepsItsPlace);
+    let stop = match is_trusted || !eligible_replicas_served(image) {
         true => Stop::Clean,
         false => Stop::Unclean,
     };

@@ -11,7 +11,8 @@ use metadata::record::ConfigResource;
 
 use crate::settings::Settings;
 
-const UNCLEAN_KEY: &str = "unclean.leader.election.enable";
+/// The configuration key that decides whether an election may be unclean.
+pub(crate) const UNCLEAN_KEY: &str = "unclean.leader.election.enable";
 
 /// Whether a replica that may lack committed records can be elected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

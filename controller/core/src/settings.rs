@@ -20,6 +20,8 @@ pub struct Settings {
     pub quorum_lease: Duration,
     /// How long the lease may be lapsed before the leader stops being active.
     pub demotion_after: Duration,
+    /// How often leadership goes back to preferred replicas by itself (R3.72); `None` is never.
+    pub rebalance_interval: Option<Duration>,
     /// What a topic gets whose creator does not say.
     pub topics: TopicDefaults,
     /// This controller's own file, the last word on topic configuration (R4.21).
@@ -37,6 +39,7 @@ impl Settings {
             idle_interval: config.idle_interval,
             quorum_lease: config.election.longest,
             demotion_after: config.election.longest,
+            rebalance_interval: config.rebalance_interval,
             topics: config.topics.clone(),
             node,
         }

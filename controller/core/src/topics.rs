@@ -22,7 +22,7 @@ use crate::refusal::Refusal;
 use crate::topic_names::{NormalisedNames, valid_name};
 
 /// Partitions that one request may create (R2.2).
-const PARTITIONS_MAX: i64 = 10_000;
+pub(crate) const PARTITIONS_MAX: i64 = 10_000;
 
 /// Never a topic: Kafka keeps its metadata under this name.
 const METADATA_TOPIC: &str = "__cluster_metadata";
@@ -74,7 +74,7 @@ pub fn create(view: &View<'_>, command: &CreateTopics) -> Result<Decision, Refus
     })
 }
 
-fn in_time(timeout_ms: i32) -> Result<(), Refusal> {
+pub(crate) fn in_time(timeout_ms: i32) -> Result<(), Refusal> {
     if timeout_ms <= 0 {
         return Err(Refusal::TimedOut { timeout_ms });
     }
@@ -82,7 +82,7 @@ fn in_time(timeout_ms: i32) -> Result<(), Refusal> {
 }
 
 /// Entries whose key comes once, and the first of each whose key comes more often.
-fn named_once<'a, T, K: Ord + ?Sized + 'a>(
+pub(crate) fn named_once<'a, T, K: Ord + ?Sized + 'a>(
     entries: &'a [T],
     key: impl Fn(&'a T) -> &'a K,
 ) -> (Vec<&'a T>, Vec<&'a T>) {
@@ -180,12 +180,8 @@ fn fresh_id(image: &Image, draws: &mut Draws) -> TopicId {
 fn placed(view: &View<'_>, topic: &NewTopic, draws: &mut Draws) -> Result<Vec<Vec<BrokerId>>, Refusal> {
     let default_factor = i32::from(view.settings.topics.replication_factor);
     let factor = topic.replication_factor.unwrap_or(default_factor);
-    let unplaceable = |reason: String| Refusal::InvalidReplicationFactor {
-        given: factor,
-        reason,
-    };
     if factor <= 0 {
-        return Err(unplaceable(NoPlacement::NotPositive.to_string()));
+        return Err(unplaceable(factor, NoPlacement::NotPositive.to_string()));
     }
     let default_partitions = i32::try_from(view.settings.topics.partitions).unwrap_or(i32::MAX);
     let partitions = topic.partitions.unwrap_or(default_partitions);
@@ -196,12 +192,31 @@ fn placed(view: &View<'_>, topic: &NewTopic, draws: &mut Draws) -> Result<Vec<Ve
             reason: "there must be at least 1".to_owned(),
         });
     };
-    let replicas = Candidates::of(view.image)
-        .place(wanted, usize::try_from(factor).expect("it is positive"), draws)
-        .map_err(|reason| unplaceable(reason.to_string()))?;
-    let has_active = |replicas: &Vec<BrokerId>| replicas.iter().any(|id| is_active(view.image, *id));
+    let factor = usize::try_from(factor).expect("it is positive");
+    place(view.image, wanted, factor, draws)
+}
+
+fn unplaceable(given: i32, reason: String) -> Refusal {
+    Refusal::InvalidReplicationFactor { given, reason }
+}
+
+/// Replicas for new partitions, chosen here.
+pub(crate) fn place(
+    image: &Image,
+    partitions: usize,
+    factor: usize,
+    draws: &mut Draws,
+) -> Result<Vec<Vec<BrokerId>>, Refusal> {
+    let given = i32::try_from(factor).unwrap_or(i32::MAX);
+    let replicas = Candidates::of(image)
+        .place(partitions, factor, draws)
+        .map_err(|reason| unplaceable(given, reason.to_string()))?;
+    let has_active = |replicas: &Vec<BrokerId>| replicas.iter().any(|id| is_active(image, *id));
     if !replicas.iter().all(has_active) {
-        return Err(unplaceable("a partition would have no live replica".to_owned()));
+        return Err(unplaceable(
+            given,
+            "a partition would have no live replica".to_owned(),
+        ));
     }
     Ok(replicas)
 }
@@ -215,33 +230,14 @@ fn assigned(image: &Image, topic: &NewTopic) -> Result<Vec<Vec<BrokerId>>, Refus
     }
     let mut by_index: Vec<&Assignment> = topic.assignments.iter().collect();
     by_index.sort_by_key(|assignment| assignment.partition);
-    let invalid = |reason: String| Err(Refusal::InvalidReplicaAssignment(reason));
     let factor = topic.assignments[0].replicas.len();
     for (assignment, expected) in by_index.iter().zip(0..) {
-        let (given, replicas) = (assignment.partition, &assignment.replicas);
+        let given = assignment.partition;
         if given != expected {
-            return invalid(format!("partition {given} stands where {expected} is due"));
+            let reason = format!("partition {given} stands where {expected} is due");
+            return Err(Refusal::InvalidReplicaAssignment(reason));
         }
-        if replicas.is_empty() {
-            return invalid(format!("partition {given} has no replica"));
-        }
-        if replicas.len() != factor {
-            return invalid(format!(
-                "partition {given} has {} replicas, not {factor}",
-                replicas.len()
-            ));
-        }
-        for (at, id) in replicas.iter().enumerate() {
-            if !image.brokers.contains_key(id) {
-                return invalid(format!("partition {given}: broker {id} is not registered"));
-            }
-            if replicas[..at].contains(id) {
-                return invalid(format!("partition {given}: broker {id} is given twice"));
-            }
-        }
-        if !replicas.iter().any(|id| is_active(image, *id)) {
-            return invalid(format!("partition {given}: none of its brokers is live"));
-        }
+        assignable(image, given, &assignment.replicas, factor)?;
     }
     Ok(by_index
         .into_iter()
@@ -249,12 +245,43 @@ fn assigned(image: &Image, topic: &NewTopic) -> Result<Vec<Vec<BrokerId>>, Refus
         .collect())
 }
 
-fn is_active(image: &Image, id: BrokerId) -> bool {
+/// Whether these replicas, chosen by a caller, can be those of a new partition.
+pub(crate) fn assignable(
+    image: &Image,
+    partition: i32,
+    replicas: &[BrokerId],
+    factor: usize,
+) -> Result<(), Refusal> {
+    let invalid = |reason: &str| {
+        let reason = format!("partition {partition}: {reason}");
+        Err(Refusal::InvalidReplicaAssignment(reason))
+    };
+    if replicas.is_empty() {
+        return invalid("it has no replica");
+    }
+    if replicas.len() != factor {
+        return invalid(&format!("it has {} replicas, not {factor}", replicas.len()));
+    }
+    for (at, id) in replicas.iter().enumerate() {
+        if !image.brokers.contains_key(id) {
+            return invalid(&format!("broker {id} is not registered"));
+        }
+        if replicas[..at].contains(id) {
+            return invalid(&format!("broker {id} is given twice"));
+        }
+    }
+    if !replicas.iter().any(|id| is_active(image, *id)) {
+        return invalid("none of its brokers is live");
+    }
+    Ok(())
+}
+
+pub(crate) fn is_active(image: &Image, id: BrokerId) -> bool {
     image.brokers.get(&id).is_some_and(|broker| broker.is_active())
 }
 
 /// R2.5.
-fn initial(image: &Image, replicas: Vec<BrokerId>) -> Partition {
+pub(crate) fn initial(image: &Image, replicas: Vec<BrokerId>) -> Partition {
     let in_sync: Vec<BrokerId> = replicas
         .iter()
         .copied()

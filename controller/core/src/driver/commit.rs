@@ -11,7 +11,8 @@ use metadata::replay::Application;
 
 use super::event::{Effect, Entry, LogPosition, Publication, PublishedBatch, Quarantine};
 use super::leadership::Stage;
-use super::{Driver, Waiting};
+use super::{Driver, Proposal, Waiting};
+use crate::mutants::{self, Mutant};
 use crate::refusal::Refusal;
 
 impl Driver {
@@ -65,6 +66,7 @@ impl Driver {
         let application = after.apply_gathering(&batch, term, &mut touched)?;
         let delta = Delta::gathered(&touched, &before, &after);
         if application == Application::Applied {
+            self.retries.applied(&batch.provenance.request_id, &before);
             self.committed = Arc::new(after);
         }
         Ok(PublishedBatch {
@@ -86,7 +88,9 @@ impl Driver {
             }
             return;
         }
-        let at = self.pending.iter().position(|proposal| proposal.bytes == *bytes);
+        let by_index = mutants::is_selected(Mutant::ParkedReplyReleasedByIndex);
+        let is_told = |proposal: &Proposal| by_index || proposal.bytes == *bytes;
+        let at = self.pending.iter().position(is_told);
         if at != Some(0) || application != Application::Applied {
             self.role.settle_first();
             self.abandon_waiting_past(MetadataOffset(0), effects);
@@ -98,6 +102,7 @@ impl Driver {
         if let Some((id, reply)) = proposal.answer {
             let result = match application {
                 Application::Applied => Ok(reply),
+                Application::Skipped(_) if by_index => Ok(reply),
                 Application::Skipped(_) => Err(Refusal::NotActive),
             };
             effects.push(Effect::Reply {
@@ -125,6 +130,15 @@ impl Driver {
             return;
         };
         self.role.settle_first();
+        if mutants::is_selected(Mutant::RefusedBatchProposedAgain) {
+            effects.push(Effect::Propose {
+                term,
+                base_offset,
+                batch: proposal.bytes.clone(),
+            });
+            self.pending.push_back(proposal);
+            return;
+        }
         if let Some((id, _)) = proposal.answer {
             effects.push(self.reply(id, Err(Refusal::NotActive)));
         }
@@ -171,6 +185,7 @@ impl Driver {
         // A leader is never sent a snapshot: it holds everything that was ever agreed on.
         self.lost(effects);
         self.quarantine = None;
+        self.retries.forget();
         self.position = position;
         self.decided = image.clone();
         self.committed = Arc::new(image);

@@ -12,6 +12,7 @@ use metadata::ids::Term;
 use super::event::{Effect, LogPosition};
 use super::{Driver, Proposal};
 use crate::liveness::Liveness;
+use crate::mutants::{self, Mutant};
 use crate::refusal::Refusal;
 use crate::time::{Moment, Now};
 use std::time::Duration;
@@ -183,7 +184,8 @@ impl Driver {
         let Role::Leader(leadership) = &mut self.role else {
             return;
         };
-        let is_reached = leadership.blank_applied && self.position >= leadership.log_end;
+        let is_reached = leadership.blank_applied && self.position >= leadership.log_end
+            || mutants::is_selected(Mutant::ActivatedBeforeTheLogIsApplied);
         let lease = self.settings.quorum_lease;
         if leadership.stage.is_active()
             || !is_reached
@@ -197,6 +199,7 @@ impl Driver {
         self.decided = self.committed.as_ref().clone();
         self.liveness = Liveness::fresh(&self.committed, now.at);
         self.last_proposal = now.at;
+        self.last_rebalance = now.at;
         effects.push(Effect::Activated { term });
     }
 

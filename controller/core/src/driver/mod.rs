@@ -15,6 +15,7 @@ mod commit;
 pub mod event;
 mod leadership;
 mod propose;
+mod retries;
 #[cfg(test)]
 mod stories;
 
@@ -34,6 +35,7 @@ use crate::settings::Settings;
 use crate::time::{Moment, Now};
 use event::{CommandId, Effect, Event, LogPosition, StreamId, TICK_INTERVAL_MS};
 use leadership::{Role, Stage};
+use retries::Retries;
 
 /// Commands that wait while nothing can be decided; more are turned away.
 const HELD_MAX: usize = 4096;
@@ -64,7 +66,11 @@ pub struct Driver {
     waiting: VecDeque<Waiting>,
     /// Commands that wait until something can be decided again.
     held: VecDeque<Asked>,
+    /// Requests that may come again.
+    retries: Retries,
     last_proposal: Moment,
+    /// When leadership went back to preferred replicas last, or the wait for that began.
+    last_rebalance: Moment,
     last_tick: Option<Moment>,
     /// Set once the log could not be replayed; nothing is applied or decided any more.
     quarantine: Option<String>,
@@ -77,6 +83,8 @@ struct Proposal {
     end: MetadataOffset,
     bytes: Bytes,
     answer: Option<(CommandId, Reply)>,
+    /// The request that it carries out, and the image on which that was decided.
+    request: Option<(String, Image)>,
 }
 
 /// An answer that waits for `until` to be committed.
@@ -112,7 +120,9 @@ impl Driver {
             pending: VecDeque::new(),
             waiting: VecDeque::new(),
             held: VecDeque::new(),
+            retries: Retries::default(),
             last_proposal: Moment::default(),
+            last_rebalance: Moment::default(),
             last_tick: None,
             quarantine: None,
         }
@@ -239,6 +249,7 @@ impl Driver {
             return;
         }
         self.fence_silent(now, effects);
+        self.rebalance(now, effects);
         let is_idle = |interval| now.at.since(self.last_proposal) >= interval;
         if self.role.stage() == Some(Stage::Active) && self.settings.idle_interval.is_some_and(is_idle) {
             self.propose_idle(now, effects);

@@ -10,9 +10,10 @@ use metadata::image::Image;
 use metadata::record::Record;
 
 use super::event::{CommandId, Effect, FenceCause};
+use super::retries::stands_or_falls_together;
 use super::{Asked, Driver, Proposal, Waiting};
 use crate::command::{Command, Reply};
-use crate::decision::{Decision, Unity, View, decide};
+use crate::decision::{Decision, ELECTIONS_MAX, Unity, View, decide};
 use crate::refusal::Refusal;
 use crate::time::Now;
 
@@ -23,11 +24,14 @@ impl Driver {
     /// Decides a command and proposes what comes of it.
     pub(super) fn decide(&mut self, now: Now, asked: Asked, effects: &mut Vec<Effect>) {
         self.observe(&asked);
+        if self.answer_again(now, &asked, effects) {
+            return;
+        }
         let provenance = Provenance {
             wall_time_ms: now.wall_time_ms,
             ..asked.provenance.clone()
         };
-        let result = match self.decide_safely(now, &asked.command) {
+        let result = match self.decide_safely(&self.decided, now, &asked.command) {
             Ok(result) => result,
             Err(message) => Err(self.decision_failed(&asked.command, message, effects)),
         };
@@ -48,6 +52,31 @@ impl Driver {
             }
             Err(refusal) => self.answer_when_certain(asked.id, Err(refusal), effects),
         }
+    }
+
+    /// Answers a request that is in the log, or on its way there, as it was answered the first time; false for any other.
+    fn answer_again(&mut self, now: Now, asked: &Asked, effects: &mut Vec<Effect>) -> bool {
+        let name = asked.provenance.request_id.as_str();
+        if name.is_empty() || !stands_or_falls_together(&asked.command) {
+            return false;
+        }
+        let on_its_way = self
+            .pending
+            .iter()
+            .filter_map(|proposal| proposal.request.as_ref());
+        let mut on_its_way = on_its_way
+            .filter(|(held, _)| held == name)
+            .map(|(_, before)| before);
+        let before = self.retries.before(name).map(AsRef::as_ref);
+        let Some(before) = before.or_else(|| on_its_way.next()).cloned() else {
+            return false;
+        };
+        let result = match self.decide_safely(&before, now, &asked.command) {
+            Ok(result) => result.map(|decision| decision.reply),
+            Err(message) => Err(self.decision_failed(&asked.command, message, effects)),
+        };
+        self.answer_when_certain(asked.id, result, effects);
+        true
     }
 
     /// Life signs count on arrival, whatever is decided about them (R1.20).
@@ -80,9 +109,14 @@ impl Driver {
 
     /// A decision that panics has changed nothing, since deciding only reads: it is refused, and nothing else is
     /// harmed.
-    fn decide_safely(&self, now: Now, command: &Command) -> Result<Result<Decision, Refusal>, String> {
+    fn decide_safely(
+        &self,
+        image: &Image,
+        now: Now,
+        command: &Command,
+    ) -> Result<Result<Decision, Refusal>, String> {
         let view = View {
-            image: &self.decided,
+            image,
             liveness: &self.liveness,
             settings: &self.settings,
             now: now.at,
@@ -133,7 +167,9 @@ impl Driver {
         };
         let mut after = self.decided.clone();
         let batches = batches(&template, decision, &mut after)?;
-        self.decided = after;
+        let before = std::mem::replace(&mut self.decided, after);
+        let request_id = &provenance.request_id;
+        let request = (!request_id.is_empty()).then(|| (request_id.clone(), before));
         self.note(now, decision);
         if batches.is_empty() {
             if let Some(id) = answer {
@@ -156,6 +192,7 @@ impl Driver {
                 answer: answer
                     .filter(|_| at == last)
                     .map(|id| (id, decision.reply.clone())),
+                request: request.clone(),
             });
         }
         self.last_proposal = now.at;
@@ -212,6 +249,32 @@ impl Driver {
         self.propose_own(now, bootstrap_records(minimum), effects);
     }
 
+    /// Gives leadership back to preferred replicas when it is time for that, and goes on at the next tick when there was
+    /// more to do than one run may (R3.72).
+    pub(super) fn rebalance(&mut self, now: Now, effects: &mut Vec<Effect>) {
+        let is_due = |interval| now.at.since(self.last_rebalance) >= interval;
+        if !self.settings.rebalance_interval.is_some_and(is_due) {
+            return;
+        }
+        let command = Command::ElectPreferredLeaders;
+        let decided = self
+            .decide_safely(&self.decided, now, &command)
+            .and_then(|result| {
+                let decision = result.map_err(|refusal| refusal.to_string())?;
+                self.propose(now, &decision, &Self::provenance(now), None, effects)
+                    .map_err(|refusal| refusal.to_string())?;
+                Ok(decision.records.len())
+            });
+        match decided {
+            Ok(ELECTIONS_MAX) => {}
+            Ok(_) => self.last_rebalance = now.at,
+            Err(message) => {
+                self.last_rebalance = now.at;
+                self.decision_failed(&command, message, effects);
+            }
+        }
+    }
+
     /// Fences every broker that was not heard, each on what fencing the ones before has left.
     pub(super) fn fence_silent(&mut self, now: Now, effects: &mut Vec<Effect>) {
         for lapse in self.liveness.sweep(&self.decided, &self.settings, now.at) {
@@ -220,11 +283,13 @@ impl Driver {
                 FenceCause::SessionLapsed => Command::SessionLapsed { broker, epoch },
                 FenceCause::StreamBroken => Command::StreamBroken { broker, epoch },
             };
-            let decided = self.decide_safely(now, &command).and_then(|result| {
-                let decision = result.map_err(|refusal| refusal.to_string())?;
-                self.propose(now, &decision, &Self::provenance(now), None, effects)
-                    .map_err(|refusal| refusal.to_string())
-            });
+            let decided = self
+                .decide_safely(&self.decided, now, &command)
+                .and_then(|result| {
+                    let decision = result.map_err(|refusal| refusal.to_string())?;
+                    self.propose(now, &decision, &Self::provenance(now), None, effects)
+                        .map_err(|refusal| refusal.to_string())
+                });
             match decided {
                 Ok(()) => effects.push(Effect::Silent {
                     broker,

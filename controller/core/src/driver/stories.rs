@@ -17,6 +17,7 @@ fn settings() -> Settings {
         idle_interval: None,
         quorum_lease: Duration::from_millis(150),
         demotion_after: Duration::from_millis(300),
+        rebalance_interval: None,
         topics: TopicDefaults {
             partitions: 1,
             replication_factor: 1,

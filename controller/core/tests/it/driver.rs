@@ -190,6 +190,21 @@ fn a_refused_proposal_takes_along_what_was_decided_on_it_and_nothing_is_proposed
 }
 
 #[test]
+fn a_refused_proposal_is_never_proposed_again() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    world.quorum = Quorum::Slow;
+    world.send(create("orders"));
+    let (_, _, refused) = world.proposed[0].clone();
+    world.refuse();
+    world.pass(Duration::from_secs(1));
+    assert!(
+        world.proposed.iter().all(|(_, _, bytes)| *bytes != refused),
+        "a batch is never proposed twice"
+    );
+}
+
+#[test]
 fn a_proposal_that_was_called_refused_and_came_anyway_harms_nothing() {
     let mut world = World::new(settings(&[]));
     world.start(&[1]);
@@ -274,7 +289,11 @@ fn fencing_a_broker_with_many_partitions_takes_several_batches_and_the_fence_com
         .iter()
         .map(|image| (image.lookup().leaderless_count(), fenced(image)))
         .collect();
-    assert_eq!(states, [(10_000, false), (18_000, true)]);
+    assert_eq!(
+        states,
+        [(10_000, false), (18_000, true)],
+        "leaderships move first, the fence comes last"
+    );
 }
 
 #[test]
@@ -413,4 +432,63 @@ fn provenance_carries_the_wall_time_of_the_decision() {
     assert!(batch.base_offset > MetadataOffset(0));
     assert_eq!(batch.provenance.actor, "User:alice");
     assert_eq!(batch.provenance.wall_time_ms, 1234);
+}
+
+#[test]
+fn a_request_that_comes_again_gets_the_result_of_the_first_time() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    let first = world.send_named("1-a", create("orders"));
+    let told = world.replies[&first].clone();
+    assert!(is_created(&world, first));
+    world.take_committed();
+
+    let again = world.send_named("1-a", create("orders"));
+    assert_eq!(
+        world.replies[&again], told,
+        "the same id, not that the topic exists"
+    );
+    assert!(world.take_committed().is_empty(), "and nothing is written twice");
+
+    let other = world.send_named("1-b", create("orders"));
+    assert!(!is_created(&world, other), "another request finds the topic");
+}
+
+#[test]
+fn a_request_that_comes_again_before_its_batch_is_committed_waits_for_it() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    world.quorum = Quorum::Slow;
+    let first = world.send_named("1-a", create("orders"));
+    let again = world.send_named("1-a", create("orders"));
+    assert!(!world.replies.contains_key(&again));
+    world.commit_all();
+    assert_eq!(world.replies[&again], world.replies[&first]);
+    assert!(is_created(&world, again));
+}
+
+#[test]
+fn a_request_whose_batch_was_lost_is_decided_anew() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    world.quorum = Quorum::Slow;
+    let first = world.send_named("1-a", create("orders"));
+    world.refuse();
+    assert_eq!(*refusal(&world, first), Refusal::NotActive);
+    let again = world.send_named("1-a", create("orders"));
+    world.commit_all();
+    assert!(is_created(&world, again));
+    assert!(world.image().topic_named("orders").is_some());
+}
+
+#[test]
+fn whoever_takes_over_knows_the_requests_in_the_log() {
+    let mut world = World::new(settings(&[]));
+    world.start(&[1]);
+    let first = world.send_named("1-a", create("orders"));
+    let told = world.replies[&first].clone();
+    world.lose();
+    world.lead();
+    let again = world.send_named("1-a", create("orders"));
+    assert_eq!(world.replies[&again], told);
 }

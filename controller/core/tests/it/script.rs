@@ -9,8 +9,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use controller_core::command::{
-    AlterPartition, Assignment, Command, CreateTopics, DeleteTopics, InSyncMember, InSyncProposal, NewTopic,
-    Reply, TopicRef,
+    AlterConfigs, AlterPartition, Assignment, Command, ConfigAlteration, ConfigOperation, ConfigWish,
+    CreatePartitions, CreateTopics, DeleteTopics, ElectLeaders, ElectionKind, InSyncMember, InSyncProposal,
+    MorePartitions, NewTopic, Reply, TopicRef,
 };
 use controller_core::driver::event::{Effect, StreamEnd};
 use controller_core::refusal::Refusal;
@@ -18,7 +19,7 @@ use metadata::ids::{
     BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex,
 };
 use metadata::image::Partition;
-use metadata::record::{LeaderChange, LeaderRecovery, PartitionChanged, Record};
+use metadata::record::{ConfigResource, LeaderChange, LeaderRecovery, PartitionChanged, Record};
 use metadata::uuid::Uuid;
 
 use crate::world::{Quorum, World, settings};
@@ -163,6 +164,9 @@ impl Player {
                 let epoch = self.world.processes[&broker].epoch;
                 self.ask(Command::AllocateProducerIds { broker, epoch })
             }
+            "grow" => self.grow(line),
+            "configure" => self.configure(line),
+            "elect" => self.elect(line),
             "elect-preferred" => self.ask(Command::ElectPreferredLeaders),
             "silence" => {
                 self.world.processes.get_mut(&line.broker()).unwrap().beats = false;
@@ -278,6 +282,74 @@ impl Player {
         let topics = line.words.iter().map(|name| TopicRef::Name((*name).to_owned()));
         self.ask(Command::DeleteTopics(DeleteTopics {
             topics: topics.collect(),
+            timeout_ms: 1000,
+        }))
+    }
+
+    fn grow(&mut self, line: &Line<'_>) -> Option<String> {
+        let by_hand = line.pairs.get("replicas");
+        self.ask(Command::CreatePartitions(CreatePartitions {
+            topics: vec![MorePartitions {
+                name: line.words[0].to_owned(),
+                count: line.pairs["to"].parse().unwrap(),
+                assignments: by_hand.map(|replicas| replicas.split('/').map(ids).collect()),
+            }],
+            validate_only: line.says("validate-only"),
+            timeout_ms: 1000,
+            entropy: 1,
+        }))
+    }
+
+    /// `key=value` sets, `key+=items` and `key-=items` change a list, `-key` deletes; with `replace` nothing else stays.
+    fn configure(&mut self, line: &Line<'_>) -> Option<String> {
+        let resource = match line.words[0] {
+            "all-brokers" => ConfigResource::ClusterDefault,
+            name => match name.parse().map(BrokerId) {
+                Ok(broker) => ConfigResource::Broker(broker),
+                Err(_) => ConfigResource::Topic(name.to_owned()),
+            },
+        };
+        let sets = line.pairs.iter().map(|(key, value)| {
+            let value = (*value).to_owned();
+            match (key.strip_suffix('+'), key.strip_suffix('-')) {
+                (Some(key), _) => (key.to_owned(), ConfigOperation::Append(value)),
+                (_, Some(key)) => (key.to_owned(), ConfigOperation::Subtract(value)),
+                _ => ((*key).to_owned(), ConfigOperation::Set(value)),
+            }
+        });
+        let deletes = line.words.iter().filter_map(|word| word.strip_prefix('-'));
+        let deletes = deletes.map(|key| (key.to_owned(), ConfigOperation::Delete));
+        let wish = if line.says("replace") {
+            let pairs = line.pairs.iter();
+            ConfigWish::Replace(
+                pairs
+                    .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+                    .collect(),
+            )
+        } else {
+            ConfigWish::Adjust(sets.chain(deletes).collect())
+        };
+        self.ask(Command::AlterConfigs(AlterConfigs {
+            resources: vec![ConfigAlteration { resource, wish }],
+            validate_only: line.says("validate-only"),
+        }))
+    }
+
+    /// `preferred` or `unclean`, then partitions; none is all of them.
+    fn elect(&mut self, line: &Line<'_>) -> Option<String> {
+        let kind = match line.words[0] {
+            "preferred" => ElectionKind::Preferred,
+            "unclean" => ElectionKind::Unclean,
+            other => panic!("no such election: {other}"),
+        };
+        let named = line.words[1..].iter().map(|text| {
+            let (topic, index) = text.rsplit_once('-').expect("topic-partition");
+            (topic.to_owned(), index.parse().unwrap())
+        });
+        let named: Vec<(String, i32)> = named.collect();
+        self.ask(Command::ElectLeaders(ElectLeaders {
+            kind,
+            partitions: (!named.is_empty()).then_some(named),
             timeout_ms: 1000,
         }))
     }
@@ -467,6 +539,18 @@ impl Player {
             }
             Record::PartitionChanged(it) => format!("PartitionChanged {}", self.changed(it)),
             Record::ConfigChanged { key, value, .. } => format!("ConfigChanged {key}={value:?}"),
+            Record::EligibleReplicasCleared { topic } => {
+                let name = topic.map(|topic| {
+                    self.named(PartitionId {
+                        topic,
+                        index: PartitionIndex(0),
+                    })
+                });
+                let name = name
+                    .as_deref()
+                    .map_or("everywhere", |name| name.trim_end_matches("-0"));
+                format!("EligibleReplicasCleared {name}")
+            }
             Record::ProducerIdsAllocated { next, .. } => format!("ProducerIdsAllocated next={next}"),
             other => format!("{other:?}"),
         }
@@ -574,6 +658,25 @@ fn answer(result: &Result<Reply, Refusal>) -> Option<String> {
             )),
             Err(refusal) => Some(refused(refusal)),
         },
+        Reply::PartitionsCreated(topics) => topics
+            .iter()
+            .find_map(|it| it.refused.as_ref().map(refused))
+            .or(Some("grown".to_owned())),
+        Reply::ConfigsAltered(refusals) => refusals
+            .iter()
+            .find_map(|it| it.as_ref().map(refused))
+            .or(Some("configured".to_owned())),
+        Reply::LeadersElected(outcomes) => {
+            let told = outcomes.iter().map(|it| {
+                let result = it.refused.as_ref().map_or("elected".to_owned(), refused);
+                format!("{}-{} {result}", it.topic, it.partition)
+            });
+            let told: Vec<String> = told.collect();
+            match told.is_empty() {
+                true => Some("answer nothing".to_owned()),
+                false => Some(format!("answer {}", told.join(", "))),
+            }
+        }
         Reply::ProducerIds { first, count } => Some(format!("answer first={first} count={count}")),
         Reply::Registered { .. } | Reply::Done => None,
     }

@@ -98,7 +98,10 @@ impl World {
         // With planted faults compiled in, the laws can show that they catch one.
         #[cfg(feature = "mutants")]
         if let Ok(name) = std::env::var("MILLRACE_MUTANT") {
-            assert!(metadata::mutants::select(&name), "there is no mutant {name}");
+            assert!(
+                controller_core::mutants::select(&name),
+                "there is no mutant {name}"
+            );
         }
         Self {
             driver: Driver::new(settings, image, LogPosition(0)),
@@ -238,13 +241,26 @@ impl World {
     }
 
     pub fn send_on(&mut self, stream: Option<StreamId>, command: Command) -> CommandId {
+        self.send_as(stream, command, Provenance::default())
+    }
+
+    /// A command under the name of a request, as a broker forwards it.
+    pub fn send_named(&mut self, request_id: &str, command: Command) -> CommandId {
+        let provenance = Provenance {
+            request_id: request_id.to_owned(),
+            ..Provenance::default()
+        };
+        self.send_as(None, command, provenance)
+    }
+
+    fn send_as(&mut self, stream: Option<StreamId>, command: Command, provenance: Provenance) -> CommandId {
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.step(Event::Command {
             id,
             arrived: Moment(self.now),
             stream,
-            provenance: Provenance::default(),
+            provenance,
             command: Box::new(command),
         });
         id
