@@ -28,6 +28,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::announce;
 use crate::inbox::{Answer, Input, moment};
+use crate::metrics::ControllerMetrics;
 use crate::published::Published;
 use crate::quorum::{Committed, Dump, Outcome, Quorum};
 use crate::space::Space;
@@ -44,9 +45,12 @@ pub struct Shell {
     active: watch::Sender<Option<Term>>,
     quarantine: Arc<Mutex<Option<String>>>,
     space: watch::Receiver<Space>,
+    metrics: Arc<ControllerMetrics>,
     answers: HashMap<CommandId, oneshot::Sender<Answer>>,
     next_command: u64,
     outcomes: Outcomes,
+    /// The newest term in which this node saw a leader.
+    seen: Option<Term>,
     /// The term that the driver was told it leads.
     led: Option<Term>,
     /// The newest acknowledgement that the driver was told of.
@@ -63,6 +67,8 @@ pub struct Outlets {
     pub quarantine: Arc<Mutex<Option<String>>>,
     /// Room on the disk.
     pub space: watch::Receiver<Space>,
+    /// What is counted.
+    pub metrics: Arc<ControllerMetrics>,
 }
 
 impl Shell {
@@ -76,9 +82,11 @@ impl Shell {
             active: outlets.active,
             quarantine: outlets.quarantine,
             space: outlets.space,
+            metrics: outlets.metrics,
             answers: HashMap::new(),
             next_command: 0,
             outcomes: FuturesUnordered::new(),
+            seen: None,
             led: None,
             acknowledged: None,
         }
@@ -177,6 +185,9 @@ impl Shell {
                 command,
                 answer,
             } => {
+                let waited = moment(self.clock.as_ref()).0.saturating_sub(arrived.0);
+                self.metrics.queue_time.record(waited);
+                self.metrics.commands.inc();
                 let id = CommandId(self.next_command);
                 self.next_command += 1;
                 self.answers.insert(id, answer);
@@ -201,8 +212,13 @@ impl Shell {
 
     /// Tells the driver about a lead that was won or lost, and about acknowledgements of the quorum.
     async fn look_at_quorum(&mut self) {
+        self.quorum.note_progress();
         let standing = self.quorum.standing();
         let leads = standing.leads();
+        if standing.leader.is_some() && self.seen < Some(standing.term) {
+            self.seen = Some(standing.term);
+            self.metrics.new_active.inc();
+        }
         if self.led.is_some() && self.led != leads {
             self.led = None;
             self.acknowledged = None;
@@ -233,7 +249,10 @@ impl Shell {
             at: moment(self.clock.as_ref()),
             wall_time_ms: self.clock.wall().0,
         };
-        for effect in self.driver.step(now, event) {
+        let effects = self.driver.step(now, event);
+        let took = moment(self.clock.as_ref()).0.saturating_sub(now.at.0);
+        self.metrics.processing_time.record(took);
+        for effect in effects {
             self.carry_out(effect).await;
         }
     }
@@ -270,10 +289,12 @@ impl Shell {
                 silent,
                 cause,
             } => {
+                self.metrics.silent_brokers.inc();
                 let silent_ms = silent.as_millis();
                 tracing::info!(%broker, %epoch, silent_ms, ?cause, "broker given up");
             }
             Effect::DecisionFailed { command, message } => {
+                self.metrics.errors.inc();
                 tracing::error!(?command, message, "a decision failed, its command was refused");
             }
             Effect::Quarantined(quarantine) => self.quarantined(&describe(&quarantine)),
@@ -301,11 +322,13 @@ impl Shell {
     fn publish(&mut self, publication: Publication) {
         self.published
             .mark(publication.position.0, publication.image.next_offset);
+        self.metrics.progressed();
         let Some(published) = publication.batch else {
             return;
         };
         match published.application {
             Application::Applied => {
+                self.metrics.applied(&published.delta);
                 if self.active.borrow().is_some() {
                     announce::changes(&self.published.image(), &published.delta);
                 }
@@ -319,6 +342,7 @@ impl Shell {
     }
 
     fn quarantined(&self, why: &str) {
+        self.metrics.errors.inc();
         tracing::error!(
             why,
             "the metadata log cannot be replayed further, only reads are served"
@@ -348,8 +372,14 @@ pub fn image_of(dump: Dump) -> Result<Image, String> {
 /// The dump of an image.
 #[must_use]
 pub fn dump_of(image: &Image) -> Dump {
+    let next_offset = image.next_offset.0;
+    #[cfg(feature = "mutants")]
+    let next_offset = match crate::mutants::snapshot_without_next_offset() {
+        true => 0,
+        false => next_offset,
+    };
     Dump {
-        next_offset: image.next_offset.0,
+        next_offset,
         last_term: image.last_term.0,
         records: dump(image).map(|record| record.encode()).collect(),
     }

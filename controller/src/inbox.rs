@@ -175,7 +175,10 @@ impl Inbox {
 fn grows(command: &Command) -> bool {
     matches!(
         command,
-        Command::CreateTopics(_) | Command::RegisterBroker(_) | Command::AllocateProducerIds { .. }
+        Command::CreateTopics(_)
+            | Command::CreatePartitions(_)
+            | Command::RegisterBroker(_)
+            | Command::AllocateProducerIds { .. }
     )
 }
 

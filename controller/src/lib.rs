@@ -9,11 +9,13 @@ mod announce;
 pub mod directory;
 pub mod driver;
 pub mod inbox;
+pub mod metrics;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 pub mod node;
 pub mod published;
 pub mod quorum;
+pub mod second_process;
 pub mod services;
 pub mod settings;
 pub mod space;

@@ -15,7 +15,7 @@ use controller_core::driver::Driver;
 use controller_core::driver::event::LogPosition;
 use controller_core::settings::Settings;
 use host::{Clock, Disk, Entropy};
-use metadata::config::{ControllerSettings, Endpoint, NodeConfig};
+use metadata::config::{ControllerSettings, Endpoint, MetricsListener, NodeConfig};
 use metadata::image::Image;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
@@ -27,8 +27,10 @@ use tonic::transport::server::TcpIncoming;
 use crate::directory::{Directory, Unfit};
 use crate::driver::{Outlets, Shell, image_of};
 use crate::inbox::{Inbox, Input};
+use crate::metrics::{ControllerMetrics, Watch, gauges};
 use crate::published::Published;
 use crate::quorum::{self, Addressing, Committed, Dump, Layout, Opened, Quorum, Unusable};
+use crate::second_process::{SecondProcess, known_elsewhere, second_process, stay_the_only_one};
 use crate::services::{self, Desk};
 use crate::settings;
 use crate::space::{Space, keep_watch};
@@ -51,6 +53,10 @@ pub enum StartError {
     Exposed(String),
     /// A listener that cannot be opened.
     Listen(String, io::Error),
+    /// Another process is this controller.
+    Taken(SecondProcess),
+    /// The listener for metrics cannot be opened.
+    ListenForMetrics(String, io::Error),
     /// The metadata directory is not this node's.
     Unfit(Unfit),
     /// The metadata log may not be started on.
@@ -66,6 +72,10 @@ impl fmt::Display for StartError {
                  mutual TLS is not served yet"
             ),
             Self::Listen(listener, fault) => write!(f, "listeners={listener}: {fault}"),
+            Self::Taken(second) => second.fmt(f),
+            Self::ListenForMetrics(listener, fault) => {
+                write!(f, "metrics.listener={listener}: cannot be bound; {fault}")
+            }
             Self::Unfit(unfit) => unfit.fmt(f),
             Self::Unusable(dir, why @ Unusable::Damaged(_)) => write!(
                 f,
@@ -105,7 +115,7 @@ pub struct Node {
     addresses: Vec<SocketAddr>,
     stopping: watch::Sender<bool>,
     /// Tasks that this node cannot live without, once one has ended.
-    ended: mpsc::UnboundedReceiver<&'static str>,
+    ended: mpsc::UnboundedReceiver<String>,
     servers: Vec<JoinHandle<()>>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -120,7 +130,14 @@ impl Node {
         config: Arc<NodeConfig>,
         machine: Machine,
     ) -> Result<Node, StartError> {
+        let watch = watch(settings, machine.clock.clone())?;
         let listeners = bind(&settings.listeners).await?;
+        let elsewhere = known_elsewhere(settings, &listeners).await;
+        if let Some(address) = &elsewhere
+            && let Some(second) = second_process(settings.node_id, address, None).await
+        {
+            return Err(StartError::Taken(second));
+        }
         let directory = Directory::open(
             machine.disk.clone(),
             &settings.metadata_dir,
@@ -148,6 +165,8 @@ impl Node {
             quorum,
             position: start.0,
             image: start.1,
+            elsewhere,
+            watch,
         }
         .run(listeners, apply_stream))
     }
@@ -162,7 +181,7 @@ impl Node {
     pub async fn died(&mut self) -> String {
         tokio::select! {
             why = self.quorum.died() => why,
-            Some(task) = self.ended.recv() => format!("{task} ended"),
+            Some(why) = self.ended.recv() => why,
         }
     }
 
@@ -178,6 +197,34 @@ impl Node {
         self.tasks.iter().for_each(JoinHandle::abort);
         self.quorum.stop().await;
     }
+}
+
+/// How this node is watched.
+struct Watching {
+    metrics: Arc<ControllerMetrics>,
+    watch: Arc<Watch>,
+    endpoint: Option<JoinHandle<()>>,
+}
+
+/// Serves metrics and probes before anything else is opened: a probe must not take a controller that reads its log for
+/// a dead one.
+fn watch(settings: &ControllerSettings, clock: Arc<dyn Clock>) -> Result<Watching, StartError> {
+    let metrics = ControllerMetrics::new(clock.clone());
+    let watch = Arc::new(Watch::new(metrics.clone(), clock, settings.idle_interval));
+    let endpoint = match &settings.metrics {
+        None => None,
+        Some(MetricsListener { host, port }) => {
+            let bound = observe::bind(host, *port)
+                .map_err(|fault| StartError::ListenForMetrics(format!("{host}:{port}"), fault))?;
+            tracing::info!(address = %bound.address(), "metrics and probes are served");
+            Some(tokio::spawn(bound.serve(watch.clone())))
+        }
+    };
+    Ok(Watching {
+        metrics,
+        watch,
+        endpoint,
+    })
 }
 
 fn failed_in(dir: &Path, fault: io::Error) -> StartError {
@@ -319,10 +366,13 @@ struct Parts<'a> {
     quorum: Arc<Quorum>,
     position: LogPosition,
     image: Image,
+    /// Where the others look for this controller, when that is none of its own listeners.
+    elsewhere: Option<String>,
+    watch: Watching,
 }
 
 impl Parts<'_> {
-    fn run(self, listeners: Vec<TcpListener>, committed: mpsc::UnboundedReceiver<Committed>) -> Node {
+    fn run(mut self, listeners: Vec<TcpListener>, committed: mpsc::UnboundedReceiver<Committed>) -> Node {
         let (active, is_active) = watch::channel(None);
         let (telling, space) = watch::channel(Space::Enough);
         let (inbox, inputs) = Inbox::new(self.machine.clock.clone(), is_active, space.clone());
@@ -338,14 +388,18 @@ impl Parts<'_> {
             progress_interval: settings::progress_interval(self.settings),
             observers: Mutex::default(),
         });
+        gauges(&self.watch.metrics, &desk);
+        self.watch.watch.works(&desk);
         let watched_space = space.clone();
         let outlets = Outlets {
             published,
             active,
             quarantine,
             space,
+            metrics: self.watch.metrics.clone(),
         };
         let mut tasks = self.background();
+        tasks.extend(self.watch.endpoint.take());
         let (disk, dir) = (self.machine.disk.clone(), self.settings.metadata_dir.clone());
         tasks.push(tokio::spawn(keep_watch(disk, dir, telling)));
         tasks.push(tokio::spawn(lead_only_with_room(
@@ -359,6 +413,7 @@ impl Parts<'_> {
             .filter_map(|listener| listener.local_addr().ok())
             .collect();
         let (ending, ended) = mpsc::unbounded_channel();
+        tasks.extend(self.guard_its_id(&ending));
         tasks.push(watched(
             "the driver's task",
             ending.clone(),
@@ -383,6 +438,17 @@ impl Parts<'_> {
             servers,
             tasks,
         }
+    }
+
+    /// Watches for a second process under this id, if there can be one.
+    fn guard_its_id(&self, ending: &mpsc::UnboundedSender<String>) -> Option<JoinHandle<()>> {
+        let address = self.elsewhere.clone()?;
+        let addressing = self.quorum.addressing().clone();
+        Some(tokio::spawn(stay_the_only_one(
+            addressing,
+            address,
+            ending.clone(),
+        )))
     }
 
     fn background(&self) -> Vec<JoinHandle<()>> {
@@ -430,14 +496,14 @@ async fn lead_only_with_room(quorum: Arc<Quorum>, mut space: watch::Receiver<Spa
 /// Spawns a task and tells when it has ended, be it by a panic.
 fn watched(
     name: &'static str,
-    ending: mpsc::UnboundedSender<&'static str>,
+    ending: mpsc::UnboundedSender<String>,
     task: impl Future<Output = ()> + Send + 'static,
 ) -> JoinHandle<()> {
-    struct Told(&'static str, mpsc::UnboundedSender<&'static str>);
+    struct Told(&'static str, mpsc::UnboundedSender<String>);
     impl Drop for Told {
         fn drop(&mut self) {
             // Nobody listens any more when the node stops in order.
-            let _ = self.1.send(self.0);
+            let _ = self.1.send(format!("{} ended", self.0));
         }
     }
     tokio::spawn(async move {

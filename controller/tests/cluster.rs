@@ -279,3 +279,79 @@ async fn a_follower_resumes_where_it_was_and_another_lineage_gets_a_snapshot() {
     assert!(matches!(&other[0].event, Some(Event::Hello(hello)) if hello.lineage_differs));
     assert!(matches!(&other[1].event, Some(Event::Snapshot(piece)) if end <= piece.next_offset));
 }
+
+/// Registers broker 1 and brings it into service, with this incarnation; returns its session and where it stands.
+async fn serving(controllers: &Controllers, at: usize, incarnation: u128) -> (Session, i64) {
+    eventually("the broker is in service", async || {
+        let mut session = Session::open(controllers.channel(at)).await?;
+        let mut registration = registration(1);
+        if let v1::broker_says::Says::Register(message) = &mut registration {
+            message.incarnation = metadata::uuid::Uuid::from_random_bits(incarnation).to_string();
+        }
+        session.say(registration).await;
+        let Some(Says::Registered(registered)) = session.hear().await else {
+            return None;
+        };
+        let applied_end = registered.epoch + 1;
+        session.say(heartbeat(registered.epoch, applied_end)).await;
+        match session.hear().await? {
+            Says::Heartbeat(standing) if !standing.is_fenced => Some((session, applied_end)),
+            _ => None,
+        }
+    })
+    .await
+}
+
+fn heartbeat(epoch: i64, applied_end: i64) -> v1::broker_says::Says {
+    v1::broker_says::Says::Heartbeat(v1::Heartbeat {
+        broker: 1,
+        epoch,
+        applied_end,
+        ..Default::default()
+    })
+}
+
+#[tokio::test]
+async fn the_active_controller_says_who_has_caught_up_and_who_observes() {
+    let controllers = Controllers::start(3);
+    let active = controllers.active().await;
+    let (_session, applied_end) = serving(&controllers, active, 1 << 90).await;
+
+    let status = eventually("all voters have caught up", async || {
+        let status = controllers.status(active).await?;
+        let all = status
+            .voters
+            .iter()
+            .all(|voter| voter.last_caught_up_ms.is_some());
+        (all && status.voters.len() == 3).then_some(status)
+    })
+    .await;
+
+    let own = status.voters.iter().find(|voter| voter.id == status.id).unwrap();
+    assert_eq!((own.last_fetch_ms, own.last_caught_up_ms), (Some(0), Some(0)));
+    assert!(status.voters.iter().all(|voter| voter.log_end.is_some()));
+    let observer = &status.observers[0];
+    assert_eq!((observer.id, observer.log_end), (1, applied_end));
+    assert_eq!(status.observers.len(), 1);
+}
+
+#[tokio::test]
+async fn after_a_kill_of_everything_a_restarted_broker_does_not_wait_for_its_old_session() {
+    let mut controllers = Controllers::start(1);
+    controllers.active().await;
+    let (session, _) = serving(&controllers, 0, 1 << 90).await;
+    controllers.kill(0);
+    drop(session);
+    controllers.run(0);
+    controllers.active().await;
+    let began = Instant::now();
+
+    serving(&controllers, 0, 1 << 91).await;
+
+    let took = began.elapsed();
+    println!(
+        "in service again {} ms after a controller was active",
+        took.as_millis()
+    );
+    assert!(took.as_millis() < 6_000, "the session timeout is 9 s: {took:?}");
+}

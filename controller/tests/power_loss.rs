@@ -1,18 +1,26 @@
 //! The law that the store stands on: what it acknowledged, a power loss cannot take back.
 //!
-//! `MILLRACE_MUTANT=commit_before_sync` with the feature `mutants` plants the fault that this must catch.
+//! With the feature `mutants`, `MILLRACE_MUTANT` plants a fault that this must catch: `commit_before_sync` or
+//! `vote_not_synced`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::sync::mpsc::channel;
 
 use bytes::Bytes;
-use controller::quorum::drill::Drill;
+use controller::quorum::drill::{Drill, Durable};
 use controller::quorum::mem_backend::MemMedium;
 use host::OsDisk;
 
-/// Appends an entry and loses the power when its sync begins. Returns whether it was acknowledged by then, and
-/// whether it is there after a restart.
-fn append_and_lose_power() -> (bool, bool) {
+/// Makes a change and loses the power when its sync begins. Returns whether it was acknowledged by then, and the store
+/// after a restart.
+fn change_and_lose_power(change: impl FnOnce(&mut Drill) -> Durable) -> (bool, Drill) {
+    #[cfg(feature = "mutants")]
+    if let Ok(mutant) = std::env::var("MILLRACE_MUTANT") {
+        assert!(
+            controller::mutants::select(&mutant),
+            "there is no mutant {mutant}"
+        );
+    }
     let dir = tempfile::tempdir().unwrap();
     let floor = dir.path().join("floor");
     let medium = MemMedium::default();
@@ -25,7 +33,7 @@ fn append_and_lose_power() -> (bool, bool) {
         let _ = gate.recv();
     });
 
-    let durable = drill.append([Bytes::from_static(b"orders")]);
+    let durable = change(&mut drill);
     at_sync.recv().unwrap();
     let acknowledged = durable.is_acknowledged();
     // What a disk would hold if the power went now.
@@ -35,22 +43,25 @@ fn append_and_lose_power() -> (bool, bool) {
 
     let fresh_floor = dir.path().join("floor of the survivor");
     let after = Drill::open_on(survivor.open(), &OsDisk, &fresh_floor).unwrap();
-    (acknowledged, !after.entries().is_empty())
+    (acknowledged, after)
 }
 
 #[test]
 fn what_was_acknowledged_survives_a_power_loss() {
-    #[cfg(feature = "mutants")]
-    if let Ok(mutant) = std::env::var("MILLRACE_MUTANT") {
-        assert!(
-            controller::mutants::select(&mutant),
-            "there is no mutant {mutant}"
-        );
-    }
-    let (acknowledged, survived) = append_and_lose_power();
+    let (acknowledged, after) = change_and_lose_power(|drill| drill.append([Bytes::from_static(b"orders")]));
 
     assert!(
-        !acknowledged || survived,
+        !acknowledged || !after.entries().is_empty(),
         "an acknowledged entry was lost with the power"
+    );
+}
+
+#[test]
+fn a_vote_that_was_given_survives_a_power_loss() {
+    let (acknowledged, after) = change_and_lose_power(|drill| drill.vote(7));
+
+    assert!(
+        !acknowledged || after.voted_term() == Some(7),
+        "a vote that was given was lost with the power"
     );
 }

@@ -69,6 +69,56 @@ fn a_port_that_is_taken_is_told_with_its_key() {
 }
 
 #[tokio::test]
+async fn a_second_process_with_the_id_of_one_that_runs_is_refused() {
+    let controllers = Controllers::start(1);
+    controllers.active().await;
+    let data = controllers.dir.path().join("second");
+    let said = refused(controllers.command(0).args([
+        "--set",
+        "listeners=CONTROLLER://127.0.0.1:0",
+        "--set",
+        &format!("log.dirs={}", data.display()),
+    ]));
+
+    assert!(
+        said.starts_with("node.id=101: another process is controller 101 at "),
+        "{said}"
+    );
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(!data.exists());
+}
+
+#[tokio::test]
+async fn a_second_process_that_was_there_first_ends_when_the_other_comes() {
+    let mut controllers = Controllers::configured(1);
+    let mut second = controllers.command(0);
+    second.args([
+        "--set",
+        "listeners=CONTROLLER://127.0.0.1:0",
+        "--set",
+        &format!("log.dirs={}", controllers.dir.path().join("second").display()),
+    ]);
+    let second = second.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    eventually("it has started", async || {
+        controllers
+            .dir
+            .path()
+            .join("second/meta.properties")
+            .exists()
+            .then_some(())
+    })
+    .await;
+
+    controllers.run(0);
+
+    let ended = tokio::task::spawn_blocking(move || second.wait_with_output()).await;
+    let output = ended.unwrap().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("another process is controller 101"), "{said}");
+}
+
+#[tokio::test]
 async fn a_directory_of_another_node_is_refused() {
     let mut controllers = Controllers::start(1);
     controllers.active().await;

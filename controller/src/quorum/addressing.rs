@@ -5,14 +5,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use metadata::ids::ControllerId;
 use millrace_proto::v1;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tonic::transport::{Channel, Endpoint};
 
 /// Called when the cluster's id becomes known, before anything is done in its name. It makes the id durable.
 pub type Adopt = Box<dyn Fn(&str) -> io::Result<()> + Send + Sync>;
+
+/// Makes the channel to an endpoint: it dials when it is used, and again after every loss.
+pub type Dial = Arc<dyn Fn(Endpoint) -> Channel + Send + Sync>;
 
 /// The node's own address, and those of its static peers.
 pub struct Addressing {
@@ -22,6 +27,7 @@ pub struct Addressing {
     cluster_id: watch::Sender<Option<String>>,
     taking: Mutex<()>,
     adopt: Adopt,
+    dial: Dial,
     /// Peers that refused a message because another incarnation lives there now.
     replaced: Mutex<BTreeSet<u64>>,
 }
@@ -42,8 +48,20 @@ impl Addressing {
             cluster_id: watch::Sender::new(cluster_id),
             taking: Mutex::new(()),
             adopt,
+            dial: Arc::new(|endpoint: Endpoint| endpoint.connect_lazy()),
             replaced: Mutex::new(BTreeSet::new()),
         }
+    }
+
+    /// Reaches the others in another way than over the machine's network.
+    #[must_use]
+    pub fn dialling(self, dial: Dial) -> Addressing {
+        Addressing { dial, ..self }
+    }
+
+    /// A channel to an endpoint.
+    pub fn dial(&self, endpoint: Endpoint) -> Channel {
+        (self.dial)(endpoint)
     }
 
     /// This node.

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::time::Duration;
 
+use metadata::ids::ControllerId;
 use metadata::uuid::Uuid;
 use millrace_proto::v1;
 use millrace_proto::v1::quorum_client::QuorumClient;
 use openraft::ChangeMembers;
 use openraft::async_runtime::WatchReceiver;
-use tonic::transport::Endpoint;
+use tonic::transport::{Channel, Endpoint};
 
 use super::addressing::{raft_id, wire_id};
 use super::types::Peer;
@@ -48,14 +49,32 @@ pub async fn others_lead(addressing: &Addressing) -> bool {
     false
 }
 
+/// The directory of the process that answers at an address as controller `me`, if one does.
+pub async fn who_answers(me: ControllerId, address: &str) -> Option<String> {
+    let anonymous = v1::ProbeRequest {
+        cluster_id: String::new(),
+        sender: me.0,
+    };
+    let reply = ask(anonymous, &|endpoint: Endpoint| endpoint.connect_lazy(), address).await?;
+    (reply.id == me.0).then_some(reply.directory)
+}
+
 async fn probe(addressing: &Addressing, address: &str) -> Option<v1::ProbeReply> {
-    let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
-    let channel = endpoint.connect_timeout(ANSWER_TIMEOUT).connect_lazy();
-    let mut client = QuorumClient::new(channel);
     let request = v1::ProbeRequest {
         cluster_id: addressing.cluster_id().unwrap_or_default(),
         sender: addressing.controller_id().0,
     };
+    ask(request, &|endpoint| addressing.dial(endpoint), address).await
+}
+
+async fn ask(
+    request: v1::ProbeRequest,
+    dial: &(dyn Fn(Endpoint) -> Channel + Sync),
+    address: &str,
+) -> Option<v1::ProbeReply> {
+    let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
+    let channel = dial(endpoint.connect_timeout(ANSWER_TIMEOUT));
+    let mut client = QuorumClient::new(channel);
     let answered = tokio::time::timeout(ANSWER_TIMEOUT, client.probe(request)).await;
     Some(answered.ok()?.ok()?.into_inner())
 }
@@ -193,7 +212,7 @@ impl Quorum {
     pub(super) fn answer_probe(&self, asked: &v1::ProbeRequest) -> v1::ProbeReply {
         let held = self.addressing.cluster_id().unwrap_or_default();
         let same_cluster = asked.cluster_id.is_empty() || asked.cluster_id == held;
-        let asker = raft_id(metadata::ids::ControllerId(asked.sender.max(0)));
+        let asker = raft_id(ControllerId(asked.sender.max(0)));
         v1::ProbeReply {
             cluster_id: held,
             id: self.addressing.controller_id().0,

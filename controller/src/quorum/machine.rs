@@ -164,16 +164,11 @@ impl RaftStateMachine<TypeConfig> for Machine {
         snapshot: SnapshotFile,
     ) -> Result<(), io::Error> {
         let (snapshots, named) = (self.snapshots.clone(), meta.clone());
-        let (file, dump) = blocking(move || {
-            let (found, dump) = snapshots.read(&snapshot.path)?;
-            if found.last_log_id != named.last_log_id {
-                return Err(super::types::damaged(
-                    "the snapshot received is not the one announced",
-                ));
-            }
+        let adopting = move || {
+            let (_, dump) = snapshots.read(&snapshot.path)?;
             Ok((snapshots.adopt(&named, &snapshot.path)?, dump))
-        })
-        .await?;
+        };
+        let (file, dump) = self.snapshots.blocking(adopting).await?;
         let position = position(meta.last_log_id);
         self.hand_on(Committed::Replaced { position, dump })?;
         self.applied = meta.last_log_id;
@@ -207,7 +202,8 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let capture = captured.await.map_err(|_| ended())?;
         let (snapshots, meta) = (self.snapshots.clone(), self.meta.clone());
         self.since_snapshot.store(0, Ordering::Relaxed);
-        let snapshot = blocking(move || snapshots.write(&meta, &capture())).await?;
+        let writing = move || snapshots.write(&meta, &capture());
+        let snapshot = self.snapshots.blocking(writing).await?;
         let mut current = self.current.lock();
         // A snapshot installed meanwhile may stand for more.
         if current
@@ -219,13 +215,4 @@ impl RaftSnapshotBuilder<TypeConfig> for Builder {
         let meta = self.meta.clone();
         Ok(Snapshot { meta, snapshot })
     }
-}
-
-/// Runs what blocks on the disk off the runtime's workers.
-pub async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> io::Result<T> + Send + 'static,
-) -> io::Result<T> {
-    tokio::task::spawn_blocking(work)
-        .await
-        .unwrap_or_else(|error| Err(io::Error::other(error)))
 }

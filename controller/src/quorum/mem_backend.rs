@@ -9,12 +9,29 @@ use std::sync::Arc;
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use super::log_backend::{Batch, Loaded, LogBackend, MetaKey, assert_dense};
+use super::log_backend::{Batch, Loaded, LogBackend, MetaKey, PURGED, assert_dense};
+use super::types::decode_log_id;
 
 #[derive(Clone, Debug, Default)]
 struct Contents {
     entries: BTreeMap<u64, Bytes>,
     meta: BTreeMap<MetaKey, Bytes>,
+}
+
+impl Contents {
+    fn loaded(&self) -> Loaded {
+        let copied = |(index, bytes): (&u64, &Bytes)| (*index, bytes.clone());
+        let named = |(key, bytes): (&MetaKey, &Bytes)| (*key, bytes.clone());
+        Loaded {
+            entries: self.entries.iter().map(copied).collect(),
+            meta: self.meta.iter().map(named).collect(),
+        }
+    }
+
+    fn purged_upto(&self) -> Option<u64> {
+        let purged = self.meta.get(PURGED)?;
+        decode_log_id(purged).ok().map(|id| id.index)
+    }
 }
 
 /// The medium: outlives the backends opened on it.
@@ -57,6 +74,32 @@ impl MemMedium {
         }
     }
 
+    /// The power fails: what was not synced is gone.
+    pub fn lose_power(&self) {
+        let mut sides = self.sides.lock();
+        sides.written = sides.durable.clone();
+    }
+
+    /// What a reader finds now.
+    #[must_use]
+    pub fn written(&self) -> Loaded {
+        self.sides.lock().written.loaded()
+    }
+
+    /// One small value that a power loss would leave.
+    #[must_use]
+    pub fn durable_meta(&self, key: MetaKey) -> Option<Bytes> {
+        self.sides.lock().durable.meta.get(key).cloned()
+    }
+
+    /// Whether a power loss would leave the entry of this index with these bytes, or a mark that it was purged.
+    #[must_use]
+    pub fn keeps(&self, index: u64, entry: impl FnOnce(&Bytes) -> bool) -> bool {
+        let sides = self.sides.lock();
+        let held = sides.durable.entries.get(&index);
+        held.is_some_and(entry) || sides.durable.purged_upto().is_some_and(|purged| index <= purged)
+    }
+
     /// Calls `watcher` on the writer's thread just before every sync.
     pub fn watch_syncs(&self, watcher: impl FnMut() + Send + 'static) {
         *self.before_sync.0.lock() = Some(Box::new(watcher));
@@ -76,15 +119,9 @@ pub struct MemBackend {
 
 impl LogBackend for MemBackend {
     fn load(&mut self) -> io::Result<Loaded> {
-        let sides = self.medium.sides.lock();
-        let copied = |(key, bytes): (&u64, &Bytes)| (*key, bytes.clone());
-        let entries: Vec<_> = sides.written.entries.iter().map(copied).collect();
-        assert_dense(&entries)?;
-        let meta = sides.written.meta.iter();
-        Ok(Loaded {
-            entries,
-            meta: meta.map(|(key, bytes)| (*key, bytes.clone())).collect(),
-        })
+        let loaded = self.medium.written();
+        assert_dense(&loaded.entries)?;
+        Ok(loaded)
     }
 
     fn apply(&mut self, batch: &Batch) -> io::Result<()> {

@@ -42,21 +42,25 @@ use openraft::async_runtime::WatchReceiver;
 use openraft::errors::{ClientWriteError, ForwardReason};
 use openraft::impls::ProgressResponder;
 use openraft::{Config, SnapshotPolicy};
+use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
-pub use addressing::{Addressing, Adopt, raft_id, wire_id};
-pub use founding::others_lead;
+pub use addressing::{Addressing, Adopt, Dial, raft_id, wire_id};
+pub use founding::{others_lead, who_answers};
 pub use machine::{Capture, Committed};
 pub use service::server;
 pub use snapshots::Dump;
-pub use standing::{Role, Standing, VoterProgress};
+pub use standing::{Member, Progress, Role, Standing};
 pub use store::Unusable;
 
 use machine::Machine;
+use mem_backend::MemMedium;
 use network::Network;
-use snapshots::{Newest, Snapshots};
+use snapshots::{DiskWork, Newest, Snapshots};
+use standing::CaughtUp;
 use store::LogStore;
-use types::{CommittedLeader, Proposal, TypeConfig};
+use types::{CommittedLeader, Proposal, Runtime, TypeConfig};
+use writer::Writer;
 
 type Raft = openraft::Raft<TypeConfig, Machine>;
 
@@ -121,7 +125,31 @@ impl Opened {
     /// [`Unusable`] when they may not be started on; nothing was changed then.
     pub fn at(disk: &Arc<dyn Disk>, layout: &Layout) -> Result<Opened, Unusable> {
         let store = open_log(disk.as_ref(), layout)?;
-        let snapshots = Snapshots::open(disk.clone(), &layout.snapshots)?;
+        let snapshots = Snapshots::open(disk.clone(), &layout.snapshots, DiskWork::Threads)?;
+        Opened::whole(store, snapshots)
+    }
+
+    /// Opens the log on a store in memory, whose every commit takes a `latency` of the runtime's time, and the
+    /// snapshots: without any thread, for simulations.
+    ///
+    /// # Errors
+    /// As [`Opened::at`].
+    pub fn in_memory(
+        medium: &MemMedium,
+        disk: &Arc<dyn Disk>,
+        layout: &Layout,
+        latency: impl FnMut() -> Duration + Send + 'static,
+    ) -> Result<Opened, Unusable> {
+        if let Some(dir) = layout.floor.parent() {
+            disk.create_dir_all(dir)?;
+        }
+        let task = |backend, floor| Ok(Writer::start_task(backend, floor, latency));
+        let store = LogStore::open_behind(medium.open(), disk.as_ref(), &layout.floor, task)?;
+        let snapshots = Snapshots::open(disk.clone(), &layout.snapshots, DiskWork::InPlace)?;
+        Opened::whole(store, snapshots)
+    }
+
+    fn whole(store: LogStore, snapshots: Snapshots) -> Result<Opened, Unusable> {
         let newest = snapshots.newest()?;
         let end = newest.as_ref().and_then(|(meta, ..)| meta.last_log_id);
         if end < store.purged() {
@@ -166,6 +194,7 @@ pub struct Quorum {
     since_snapshot: Arc<AtomicU64>,
     timing: Timing,
     entropy: Arc<dyn Entropy>,
+    caught_up: Mutex<CaughtUp>,
 }
 
 impl Quorum {
@@ -191,7 +220,8 @@ impl Quorum {
         let network = Network::new(addressing.clone(), snapshots.clone());
         let since_snapshot = machine.since_snapshot();
         let config = Arc::new(config(timing).map_err(io::Error::other)?);
-        let raft = Raft::new(addressing.me(), config, network, store.clone(), machine)
+        let starting = Raft::new(addressing.me(), config, network, store.clone(), machine);
+        let raft = Runtime::scope(entropy.next_u64(), starting)
             .await
             .map_err(io::Error::other)?;
         let quorum = Quorum {
@@ -202,6 +232,7 @@ impl Quorum {
             since_snapshot,
             timing,
             entropy,
+            caught_up: Mutex::default(),
         };
         Ok((Arc::new(quorum), dump.map(|dump| (position, dump))))
     }

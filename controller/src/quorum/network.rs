@@ -27,7 +27,6 @@ use tonic::Streaming;
 use tonic::transport::{Channel, Endpoint};
 
 use super::addressing::Addressing;
-use super::machine::blocking;
 use super::snapshots::{SnapshotFile, Snapshots};
 use super::types::{Peer, TypeConfig, Vote, encode_snapshot_meta, encode_vote};
 
@@ -90,13 +89,14 @@ impl Network {
             return Some(channel.clone());
         }
         let endpoint = Endpoint::from_shared(format!("http://{address}")).ok()?;
-        let channel = endpoint
-            .connect_timeout(DIAL_TIMEOUT)
-            .tcp_nodelay(true)
-            .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
-            .keep_alive_timeout(KEEPALIVE_INTERVAL)
-            .keep_alive_while_idle(true)
-            .connect_lazy();
+        let channel = self.addressing.dial(
+            endpoint
+                .connect_timeout(DIAL_TIMEOUT)
+                .tcp_nodelay(true)
+                .http2_keep_alive_interval(KEEPALIVE_INTERVAL)
+                .keep_alive_timeout(KEEPALIVE_INTERVAL)
+                .keep_alive_while_idle(true),
+        );
         channels.insert((purpose, address.to_owned()), channel.clone());
         Some(channel)
     }
@@ -226,19 +226,20 @@ async fn send_pieces(
     let mut at = 0;
     let mut next = Some(first);
     let disk = snapshots.disk().clone();
-    let file = blocking(move || disk.open(&snapshot.path, host::OpenHow::Read)).await?;
+    let opening = move || disk.open(&snapshot.path, host::OpenHow::Read);
+    let file = snapshots.blocking(opening).await?;
     while let Some(piece) = next {
         if pieces.send(piece).await.is_err() {
             return Ok(());
         }
         let file = file.clone();
-        let read = blocking(move || {
+        let reading = move || {
             let mut bytes = vec![0; SNAPSHOT_PIECE_BYTES];
             let count = file.read_at(&mut bytes, at)?;
             bytes.truncate(count);
             Ok(bytes)
-        })
-        .await?;
+        };
+        let read = snapshots.blocking(reading).await?;
         at += read.len() as u64;
         next = (!read.is_empty()).then(|| SnapshotChunk {
             description: None,

@@ -3,6 +3,7 @@
 //! Every message is checked for its address first. Must not decide anything: the consensus library does.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,10 +19,9 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::machine::blocking;
 use super::network::{MESSAGE_BYTES_MAX, PRE_VOTE, REAL_VOTE};
 use super::snapshots::SnapshotFile;
-use super::types::{TypeConfig, decode_snapshot_meta, decode_vote};
+use super::types::{SnapshotMeta, TypeConfig, Vote, damaged, decode_snapshot_meta, decode_vote};
 use super::{Quorum, Raft};
 
 const VOTE_BYTES: usize = 17;
@@ -151,15 +151,22 @@ impl QuorumRpc for Peers {
         let vote = decode_vote(&description.payload.slice(..VOTE_BYTES)).map_err(undecodable)?;
         let meta = decode_snapshot_meta(&description.payload.slice(VOTE_BYTES..)).map_err(undecodable)?;
         let number = self.installs.fetch_add(1, Ordering::Relaxed);
-        let snapshot = self
-            .receive(chunks, &format!("{}-{number}", description.sender))
-            .await?;
-        let installed = self
+        let path = self
             .quorum
-            .raft
-            .install_full_snapshot(vote, Snapshot { meta, snapshot })
-            .await;
-        Ok(Response::new(answer(installed)?))
+            .snapshots
+            .incoming(&format!("{}-{number}", description.sender));
+        let installed = self.install_from(chunks, vote, meta, path.clone()).await;
+        // What did not become a snapshot must not fill the disk.
+        let snapshots = self.quorum.snapshots.clone();
+        if let Err(fault) = self
+            .quorum
+            .snapshots
+            .blocking(move || snapshots.discard(&path))
+            .await
+        {
+            tracing::warn!(%fault, "a snapshot that was not installed is left behind");
+        }
+        installed.map(Response::new)
     }
 
     async fn probe(&self, request: Request<v1::ProbeRequest>) -> Result<Response<v1::ProbeReply>, Status> {
@@ -169,32 +176,55 @@ impl QuorumRpc for Peers {
 }
 
 impl Peers {
-    /// Puts the pieces of a snapshot into a synced file.
+    async fn install_from(
+        &self,
+        chunks: Streaming<v1::SnapshotChunk>,
+        vote: Vote,
+        meta: SnapshotMeta,
+        path: PathBuf,
+    ) -> Result<v1::Answer, Status> {
+        let snapshot = self.receive(chunks, &meta, path).await?;
+        let raft = &self.quorum.raft;
+        answer(
+            raft.install_full_snapshot(vote, Snapshot { meta, snapshot })
+                .await,
+        )
+    }
+
+    /// Puts the pieces of a snapshot into a synced file. One that is not whole, or another than was announced, is
+    /// refused here: the consensus library would take it for a fault of this node's own disk.
     async fn receive(
         &self,
         mut chunks: Streaming<v1::SnapshotChunk>,
-        whose: &str,
+        meta: &SnapshotMeta,
+        path: PathBuf,
     ) -> Result<SnapshotFile, Status> {
         let failed = |error: io::Error| Status::unavailable(error.to_string());
-        let snapshots = self.quorum.snapshots.clone();
-        let path = snapshots.incoming(whose);
+        let snapshots = &self.quorum.snapshots;
         let (disk, opened) = (snapshots.disk().clone(), path.clone());
-        let file = blocking(move || {
+        let opening = move || {
             let file = disk.open(&opened, OpenHow::CreateOrWrite)?;
             file.set_len(0)?;
             Ok(file)
-        })
-        .await
-        .map_err(failed)?;
+        };
+        let file = snapshots.blocking(opening).await.map_err(failed)?;
         let mut at = 0;
         while let Some(chunk) = chunks.message().await? {
             let (file, bytes, begin) = (file.clone(), chunk.bytes, at);
             at += bytes.len() as u64;
-            blocking(move || file.write_at(&bytes, begin))
-                .await
-                .map_err(failed)?;
+            let writing = move || file.write_at(&bytes, begin);
+            snapshots.blocking(writing).await.map_err(failed)?;
         }
-        blocking(move || file.sync_data()).await.map_err(failed)?;
+        let (reader, received, announced) = (snapshots.clone(), path.clone(), meta.last_log_id);
+        let checking = move || {
+            file.sync_data()?;
+            let (found, _) = reader.read(&received)?;
+            if found.last_log_id != announced {
+                return Err(damaged("the snapshot received is not the one announced"));
+            }
+            Ok(())
+        };
+        snapshots.blocking(checking).await.map_err(failed)?;
         Ok(SnapshotFile { path })
     }
 }

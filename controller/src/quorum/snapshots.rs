@@ -45,11 +45,21 @@ pub struct SnapshotFile {
 /// A snapshot with what it stands for and holds.
 pub type Newest = (SnapshotMeta, SnapshotFile, Dump);
 
+/// Where work that blocks on the disk is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiskWork {
+    /// On threads of their own, off the runtime's workers.
+    Threads,
+    /// Where it comes up: for a disk in memory, whose simulation no thread may disturb.
+    InPlace,
+}
+
 /// The directory of snapshots of one node.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
+    work: DiskWork,
 }
 
 impl Snapshots {
@@ -57,7 +67,7 @@ impl Snapshots {
     ///
     /// # Errors
     /// The disk's.
-    pub fn open(disk: Arc<dyn Disk>, dir: &Path) -> io::Result<Snapshots> {
+    pub fn open(disk: Arc<dyn Disk>, dir: &Path, work: DiskWork) -> io::Result<Snapshots> {
         disk.create_dir_all(dir)?;
         for entry in disk.list(dir)? {
             if entry.name.ends_with(".incoming") {
@@ -67,7 +77,24 @@ impl Snapshots {
         Ok(Snapshots {
             disk,
             dir: dir.to_owned(),
+            work,
         })
+    }
+
+    /// Does what blocks on the disk.
+    ///
+    /// # Errors
+    /// The work's; also when it panicked.
+    pub async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        match self.work {
+            DiskWork::InPlace => work(),
+            DiskWork::Threads => tokio::task::spawn_blocking(work)
+                .await
+                .unwrap_or_else(|error| Err(io::Error::other(error))),
+        }
     }
 
     /// The disk that it lies on.
@@ -140,6 +167,17 @@ impl Snapshots {
     /// Where a snapshot that comes from elsewhere is put together.
     pub fn incoming(&self, whose: &str) -> PathBuf {
         self.dir.join(format!("{whose}.incoming"))
+    }
+
+    /// Drops a file that was put together and did not become a snapshot, if it is still there.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub fn discard(&self, incoming: &Path) -> io::Result<()> {
+        match self.disk.remove_file(incoming) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
     }
 
     /// Reads a snapshot file whole.
@@ -262,7 +300,7 @@ mod tests {
     use host::OsDisk;
 
     fn snapshots(dir: &Path) -> Snapshots {
-        Snapshots::open(Arc::new(OsDisk), dir).unwrap()
+        Snapshots::open(Arc::new(OsDisk), dir, DiskWork::Threads).unwrap()
     }
 
     fn meta(term: u64, index: u64) -> SnapshotMeta {

@@ -2,6 +2,7 @@
 //!
 //! Facts only, read from the consensus library's metrics. Must not decide who is active: the driver does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use metadata::ids::{ControllerId, Term};
@@ -10,7 +11,7 @@ use openraft::async_runtime::{Instant, WatchReceiver};
 
 use super::addressing::wire_id;
 use super::types::TypeConfig;
-use super::{Quorum, Raft, position};
+use super::{Quorum, position};
 
 type Metrics = openraft::RaftMetrics<TypeConfig>;
 
@@ -64,17 +65,64 @@ impl Standing {
     }
 }
 
-/// A voter as the status shows it.
+/// A member of the quorum as the status shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VoterProgress {
+pub struct Member {
     /// Which.
     pub id: ControllerId,
+    /// Whether it has a vote, or is still learning.
+    pub votes: bool,
     /// host:port.
     pub address: String,
     /// Base64url id of its data directory.
     pub directory: String,
-    /// The position up to which it is known to hold the log; only the leader knows.
+    /// How far it is.
+    pub progress: Progress,
+}
+
+/// How far a member is. Nothing is known of the others by whoever does not lead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The position up to which it is known to hold the log.
     pub matched: Option<u64>,
+    /// How long ago it answered last; zero for the leader itself.
+    pub answered_ago: Option<Duration>,
+    /// How long ago it last had everything that was in the log when it was asked before.
+    pub caught_up_ago: Option<Duration>,
+}
+
+/// What the leader remembers of its followers from one look to the next.
+#[derive(Debug, Default)]
+pub(super) struct CaughtUp {
+    /// The end of the log at the last look.
+    end: u64,
+    /// When each last had everything.
+    at: BTreeMap<u64, Heard>,
+}
+
+type Heard = openraft::alias::InstantOf<TypeConfig>;
+
+impl CaughtUp {
+    /// Takes a look: who has everything that was there at the last one has caught up (R5.11).
+    fn look(&mut self, seen: &Metrics) {
+        if seen.state != ServerState::Leader {
+            *self = Self::default();
+            return;
+        }
+        for (id, matched) in seen.replication.iter().flatten() {
+            if self.end <= position(*matched)
+                && let Some(answered) = answered_at(seen, *id)
+            {
+                self.at.insert(*id, answered);
+            }
+        }
+        self.end = seen.last_log_index.map_or(0, |index| index + 1);
+    }
+}
+
+fn answered_at(seen: &Metrics, id: u64) -> Option<Heard> {
+    let last = seen.heartbeat.as_ref()?.get(&id)?.as_ref()?;
+    Some(**last)
 }
 
 /// Wakes up when the standing may have changed.
@@ -139,9 +187,7 @@ impl Quorum {
     fn majority_answers(&self, seen: &Metrics, without: Option<u64>) -> bool {
         let voters: Vec<u64> = seen.membership_config.voter_ids().collect();
         let answered = |id: &u64| {
-            let last = seen.heartbeat.as_ref().and_then(|heartbeat| heartbeat.get(id));
-            last.and_then(|last| last.as_ref())
-                .is_some_and(|last| last.elapsed() < self.timing.election_longest)
+            answered_at(seen, *id).is_some_and(|last| last.elapsed() < self.timing.election_longest)
         };
         let live = voters
             .iter()
@@ -160,34 +206,47 @@ impl Quorum {
         configured.or_else(known).unwrap_or_default()
     }
 
-    /// The voters, by the last membership that is committed: one that is not may still come to nothing.
-    pub fn voters(&self) -> Vec<VoterProgress> {
-        let raft: &Raft = &self.raft;
-        let metrics = raft.metrics();
+    /// Remembers who has caught up. To be called whenever something may have changed.
+    pub fn note_progress(&self) {
+        let metrics = self.raft.metrics();
+        let seen = metrics.borrow_watched();
+        self.caught_up.lock().look(&seen);
+    }
+
+    /// The members, by the last membership that is committed: one that is not may still come to nothing.
+    pub fn members(&self) -> Vec<Member> {
+        let metrics = self.raft.metrics();
         let seen = metrics.borrow_watched();
         let membership = seen.committed_membership_config.membership();
-        let leads = seen.state == ServerState::Leader && seen.vote.committed;
-        let matched = |id: u64| {
-            if !leads {
-                return None;
-            }
-            if id == self.addressing.me() {
-                return Some(seen.last_log_index.map_or(0, |index| index + 1));
-            }
-            let matched = seen.replication.as_ref().and_then(|progress| progress.get(&id));
-            Some(position(matched.copied().flatten()))
-        };
-        seen.committed_membership_config
-            .voter_ids()
-            .map(|id| VoterProgress {
-                id: ControllerId(wire_id(id)),
-                address: self.address_of(&seen, id),
-                directory: membership
-                    .get_node(&id)
-                    .map(|peer| peer.directory.clone())
-                    .unwrap_or_default(),
-                matched: matched(id),
+        let voters: Vec<u64> = membership.voter_ids().collect();
+        membership
+            .nodes()
+            .map(|(id, peer)| Member {
+                id: ControllerId(wire_id(*id)),
+                votes: voters.contains(id),
+                address: self.address_of(&seen, *id),
+                directory: peer.directory.clone(),
+                progress: self.progress_of(&seen, *id),
             })
             .collect()
+    }
+
+    fn progress_of(&self, seen: &Metrics, id: u64) -> Progress {
+        if seen.state != ServerState::Leader || !seen.vote.committed {
+            return Progress::default();
+        }
+        if id == self.addressing.me() {
+            return Progress {
+                matched: Some(seen.last_log_index.map_or(0, |index| index + 1)),
+                answered_ago: Some(Duration::ZERO),
+                caught_up_ago: Some(Duration::ZERO),
+            };
+        }
+        let matched = seen.replication.as_ref().and_then(|progress| progress.get(&id));
+        Progress {
+            matched: Some(position(matched.copied().flatten())),
+            answered_ago: answered_at(seen, id).map(|last| last.elapsed()),
+            caught_up_ago: self.caught_up.lock().at.get(&id).map(Instant::elapsed),
+        }
     }
 }

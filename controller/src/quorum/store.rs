@@ -72,10 +72,16 @@ impl LogStore {
     ///
     /// # Errors
     /// [`Unusable`], before anything was written.
-    pub fn open(
-        mut backend: impl LogBackend,
+    pub fn open(backend: impl LogBackend, disk: &dyn Disk, floor_path: &Path) -> Result<LogStore, Unusable> {
+        LogStore::open_behind(backend, disk, floor_path, Writer::start)
+    }
+
+    /// As [`LogStore::open`], with the writer that `start` makes.
+    pub fn open_behind<B: LogBackend>(
+        mut backend: B,
         disk: &dyn Disk,
         floor_path: &Path,
+        start: impl FnOnce(B, FloorFile) -> io::Result<Writer>,
     ) -> Result<LogStore, Unusable> {
         let loaded = backend.load()?;
         let state = State::of(&loaded)?;
@@ -85,7 +91,7 @@ impl LogStore {
         }
         let floor = FloorFile::open(disk, floor_path)?;
         state.stands_on(floor.held()).map_err(Unusable::Damaged)?;
-        let writer = Writer::start(backend, floor)?;
+        let writer = start(backend, floor)?;
         Ok(LogStore {
             state: Arc::new(RwLock::new(state)),
             writer: Arc::new(writer),

@@ -13,7 +13,7 @@ use super::log_backend::LogBackend;
 use super::machine::{Committed, Machine};
 use super::mem_backend::MemMedium;
 use super::sled_backend::SledBackend;
-use super::snapshots::{Dump, Snapshots};
+use super::snapshots::{DiskWork, Dump, Snapshots};
 use super::store::LogStore;
 use super::types::TypeConfig;
 
@@ -25,7 +25,8 @@ impl<B: LogBackend, F: Fn(&TempDir) -> B + Send + Sync> StoreBuilder<TypeConfig,
     async fn build(&self) -> Result<(TempDir, LogStore, Machine), StorageError<TypeConfig>> {
         let dir = tempfile::tempdir().unwrap();
         let store = LogStore::open(self.0(&dir), &OsDisk, &dir.path().join("floor")).unwrap();
-        let snapshots = Snapshots::open(Arc::new(OsDisk), &dir.path().join("snapshots")).unwrap();
+        let snapshots =
+            Snapshots::open(Arc::new(OsDisk), &dir.path().join("snapshots"), DiskWork::Threads).unwrap();
         let (driver, mut committed) = mpsc::unbounded_channel();
         let (machine, _) = Machine::new(snapshots, None, driver);
         tokio::spawn(async move {

@@ -9,8 +9,9 @@ use std::io;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use openraft::entry::RaftEntry;
-use openraft::impls::leader_id_std;
+use openraft::impls::{TokioRuntime, leader_id_std};
 use openraft::{EntryPayload, Membership};
+use openraft_rt::deterministic_rng::DeterministicRng;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -23,7 +24,12 @@ openraft::declare_raft_types!(
         Node = Peer,
         Term = u64,
         LeaderId = leader_id_std::LeaderId<Self::Term, Self::NodeId>,
+        AsyncRuntime = Runtime,
 );
+
+/// Where the consensus library's tasks run. What it leaves to chance, its election timeouts above all, comes from a
+/// seed that is handed in: [`Runtime::scope`] must be around its start.
+pub type Runtime = DeterministicRng<TokioRuntime>;
 
 pub type LogId = openraft::alias::LogIdOf<TypeConfig>;
 pub type Vote = openraft::alias::VoteOf<TypeConfig>;

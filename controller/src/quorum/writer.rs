@@ -1,14 +1,15 @@
-//! The one thread that owns the store. It drains its queue and merges everything queued into one batch and one sync:
+//! The one thread (in simulations: task) that owns the store. It drains its queue and merges everything queued into one batch and one sync:
 //! group commit is what makes the store fast enough.
 //!
 //! Order of a commit: lower the floor (if entries go), apply, sync, raise the floor, only then acknowledge. Must not
 //! acknowledge anything that a power loss could still take back.
 
 use std::io;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use super::floor::{Floor, FloorFile};
 use super::log_backend::{Batch, COMMITTED, LogBackend, MetaKey, PURGED, VOTE};
@@ -39,9 +40,10 @@ struct Job {
     done: Option<Done>,
 }
 
-/// Hands changes to the thread. Dropping it waits until the thread has ended and the store is closed.
+/// Hands changes to whoever owns the store. Dropping it waits until a thread has ended and the store is closed; a task
+/// ends by itself.
 pub struct Writer {
-    jobs: Option<Sender<Job>>,
+    jobs: Option<UnboundedSender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -51,14 +53,29 @@ impl Writer {
     /// # Errors
     /// The operating system's, when it gives no thread.
     pub fn start(backend: impl LogBackend, floor: FloorFile) -> io::Result<Writer> {
-        let (jobs, queue) = channel();
+        let (jobs, queue) = unbounded_channel();
         let thread = std::thread::Builder::new()
             .name("metadata-log".into())
-            .spawn(move || Commits::new(backend, floor).run(&queue))?;
+            .spawn(move || Commits::new(backend, floor).run(queue))?;
         Ok(Writer {
             jobs: Some(jobs),
             thread: Some(thread),
         })
+    }
+
+    /// Starts a task in place of the thread, on the runtime's time: every commit takes `latency()`, a new draw each
+    /// time, between the write and its sync.
+    pub fn start_task(
+        backend: impl LogBackend,
+        floor: FloorFile,
+        latency: impl FnMut() -> Duration + Send + 'static,
+    ) -> Writer {
+        let (jobs, queue) = unbounded_channel();
+        tokio::spawn(Commits::new(backend, floor).run_slowly(queue, latency));
+        Writer {
+            jobs: Some(jobs),
+            thread: None,
+        }
     }
 
     /// Queues a change; `done` is called on the writer's thread.
@@ -117,28 +134,59 @@ impl<B: LogBackend> Commits<B> {
         }
     }
 
-    fn run(mut self, queue: &Receiver<Job>) {
-        while let Ok(job) = queue.recv() {
-            let mut size_bytes = self.take(job);
-            while size_bytes < BATCH_BYTES_MAX
-                && let Ok(job) = queue.try_recv()
-            {
-                size_bytes += self.take(job);
-            }
+    fn run(mut self, mut queue: UnboundedReceiver<Job>) {
+        while let Some(job) = queue.blocking_recv() {
+            self.gather(job, &mut queue);
             if !self.waiting.is_empty() {
-                self.commit();
+                let written = self.write();
+                self.settle(written);
             }
         }
         if !self.batch.is_empty() {
-            self.commit();
+            let written = self.write();
+            self.settle(written);
+        }
+    }
+
+    async fn run_slowly(
+        mut self,
+        mut queue: UnboundedReceiver<Job>,
+        mut latency: impl FnMut() -> Duration + Send,
+    ) {
+        while let Some(job) = queue.recv().await {
+            self.gather(job, &mut queue);
+            if !self.waiting.is_empty() {
+                let written = self.write();
+                tokio::time::sleep(latency()).await;
+                self.settle(written);
+            }
+        }
+    }
+
+    /// Takes a job and everything queued behind it, up to a size.
+    fn gather(&mut self, job: Job, queue: &mut UnboundedReceiver<Job>) {
+        let mut size_bytes = self.take(job);
+        while size_bytes < BATCH_BYTES_MAX
+            && let Ok(job) = queue.try_recv()
+        {
+            size_bytes += self.take(job);
         }
     }
 
     /// Merges a job into the open batch, so that applying the batch is applying its jobs in order.
     fn take(&mut self, job: Job) -> usize {
+        let Job { change, done } = job;
+        #[cfg(feature = "mutants")]
+        let done = match (done, &change) {
+            (Some(done), Change::Vote(_)) if crate::mutants::vote_not_synced() => {
+                done(Ok(()));
+                None
+            }
+            (done, _) => done,
+        };
         let batch = &mut self.batch;
         let mut size_bytes = 0;
-        match job.change {
+        match change {
             Change::Append(entries) => {
                 size_bytes = entries.iter().map(|(_, entry)| entry.len()).sum();
                 batch.append.extend(entries);
@@ -160,21 +208,44 @@ impl<B: LogBackend> Commits<B> {
                 put_meta(&mut batch.meta, COMMITTED, encode_log_id(&committed));
             }
         }
-        self.waiting.extend(job.done);
+        self.waiting.extend(done);
         size_bytes
     }
 
-    fn commit(&mut self) {
+    /// Writes what was gathered; not durable yet.
+    fn write(&mut self) -> io::Result<Floor> {
         let batch = std::mem::take(&mut self.batch);
         let vote = self.vote.take();
         #[cfg(feature = "mutants")]
         if crate::mutants::commit_before_sync() {
             self.waiting.drain(..).for_each(|done| done(Ok(())));
         }
-        let result = match &self.failed {
-            Some(why) => Err(io::Error::other(why.clone())),
-            None => self.make_durable(&batch, vote),
-        };
+        if let Some(why) = &self.failed {
+            return Err(io::Error::other(why.clone()));
+        }
+        let mut floor = self.floor.held().clone();
+        if let Some(from) = batch.truncate_from
+            && floor.index.is_some_and(|index| from <= index)
+        {
+            // First the promise goes, then what it was about: the other way round a crash in between would look
+            // like damage.
+            floor.index = from.checked_sub(1);
+            self.floor.set(floor.clone())?;
+        }
+        self.backend.apply(&batch)?;
+        let last = batch.append.last().map(|(index, _)| *index);
+        Ok(Floor {
+            vote: vote.or(floor.vote),
+            index: floor.index.max(last).max(batch.purge_upto),
+        })
+    }
+
+    /// Makes it durable, raises the floor, and tells everybody who waits.
+    fn settle(&mut self, written: io::Result<Floor>) {
+        let result = written.and_then(|floor| {
+            self.backend.sync()?;
+            self.floor.set(floor)
+        });
         if let Err(fault) = &result
             && self.failed.is_none()
         {
@@ -187,25 +258,6 @@ impl<B: LogBackend> Commits<B> {
                 Err(fault) => Err(io::Error::new(fault.kind(), fault.to_string())),
             });
         }
-    }
-
-    fn make_durable(&mut self, batch: &Batch, vote: Option<Vote>) -> io::Result<()> {
-        let mut floor = self.floor.held().clone();
-        if let Some(from) = batch.truncate_from
-            && floor.index.is_some_and(|index| from <= index)
-        {
-            // First the promise goes, then what it was about: the other way round a crash in between would look
-            // like damage.
-            floor.index = from.checked_sub(1);
-            self.floor.set(floor.clone())?;
-        }
-        self.backend.apply(batch)?;
-        self.backend.sync()?;
-        let last = batch.append.last().map(|(index, _)| *index);
-        self.floor.set(Floor {
-            vote: vote.or(floor.vote),
-            index: floor.index.max(last).max(batch.purge_upto),
-        })
     }
 }
 

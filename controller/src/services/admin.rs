@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use controller_core::command::{
-    AlterPartition, Assignment, Command, CreateTopics, DeleteTopics, InSyncMember, InSyncProposal, NewTopic,
-    PartitionOutcome, Reply, TopicCreation, TopicDeletion, TopicRef,
+    AlterConfigs, AlterPartition, Assignment, Command, ConfigAlteration, ConfigOperation, ConfigWish,
+    CreatePartitions, CreateTopics, DeleteTopics, ElectLeaders, ElectionKind, ElectionOutcome, InSyncMember,
+    InSyncProposal, MorePartitions, MorePartitionsOutcome, NewTopic, PartitionOutcome, Reply, TopicCreation,
+    TopicDeletion, TopicRef,
 };
 use controller_core::refusal::Refusal;
 use metadata::batch::Provenance;
 use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch, TopicId};
-use metadata::record::LeaderRecovery;
+use metadata::record::{ConfigResource, LeaderRecovery};
 use millrace_proto::convert::{self, Malformed};
 use millrace_proto::v1;
 use millrace_proto::v1::RefusalKind;
@@ -47,6 +49,17 @@ pub fn broker_itself(broker: i32) -> Provenance {
 }
 
 impl Admin {
+    /// What a command may draw from: the random bits in the name of its request, so that a retry draws the same, else
+    /// bits of our own.
+    fn entropy(&self, caller: Option<&v1::Caller>) -> u128 {
+        let named = caller.and_then(|caller| {
+            let id = caller.request_id.as_str();
+            let bits = id.get(id.len().checked_sub(32)?..)?;
+            u128::from_str_radix(bits, 16).ok()
+        });
+        named.unwrap_or_else(|| draw(self.0.entropy.as_ref()))
+    }
+
     async fn ask(&self, command: Command, provenance: Provenance) -> Answer {
         let inbox = &self.0.inbox;
         let arrived = inbox.moment();
@@ -120,7 +133,7 @@ impl v1::admin_server::Admin for Admin {
             topics: request.topics.into_iter().map(new_topic).collect(),
             validate_only: request.validate_only,
             timeout_ms: request.timeout_ms,
-            entropy: draw(self.0.entropy.as_ref()),
+            entropy: self.entropy(request.caller.as_ref()),
         });
         let answer = self.ask(command, on_behalf_of(request.caller)).await;
         let mut reply = v1::CreateTopicsReply {
@@ -227,6 +240,111 @@ impl v1::admin_server::Admin for Admin {
         }
         Ok(Response::new(reply))
     }
+
+    async fn create_partitions(
+        &self,
+        request: Request<v1::CreatePartitionsRequest>,
+    ) -> Result<Response<v1::CreatePartitionsReply>, Status> {
+        let request = request.into_inner();
+        let command = Command::CreatePartitions(CreatePartitions {
+            topics: request.topics.into_iter().map(more_partitions).collect(),
+            validate_only: request.validate_only,
+            timeout_ms: request.timeout_ms,
+            entropy: self.entropy(request.caller.as_ref()),
+        });
+        let answer = self.ask(command, on_behalf_of(request.caller)).await;
+        let mut reply = v1::CreatePartitionsReply {
+            visible_at: answer.visible_at.0,
+            ..Default::default()
+        };
+        let result = |outcome: MorePartitionsOutcome| v1::MorePartitionsResult {
+            name: outcome.name,
+            refused: outcome.refused.map(|refusal| self.0.refusal(&refusal)),
+        };
+        match answer.result {
+            Ok(Reply::PartitionsCreated(topics)) => reply.topics = topics.into_iter().map(result).collect(),
+            Ok(other) => reply.refusal = self.refused(&out_of_place(&other)),
+            Err(refusal) => reply.refusal = self.refused(&refusal),
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn alter_configs(
+        &self,
+        request: Request<v1::AlterConfigsRequest>,
+    ) -> Result<Response<v1::AlterConfigsReply>, Status> {
+        let request = request.into_inner();
+        let resources: Result<Vec<_>, _> = request.resources.into_iter().map(config_alteration).collect();
+        let resources = match resources {
+            Ok(resources) => resources,
+            Err(problem) => {
+                return Ok(Response::new(v1::AlterConfigsReply {
+                    refusal: Some(malformed(RefusalKind::InvalidRequest, &problem)),
+                    ..Default::default()
+                }));
+            }
+        };
+        let command = Command::AlterConfigs(AlterConfigs {
+            resources,
+            validate_only: request.validate_only,
+        });
+        let answer = self.ask(command, on_behalf_of(request.caller)).await;
+        let mut reply = v1::AlterConfigsReply {
+            visible_at: answer.visible_at.0,
+            ..Default::default()
+        };
+        let result = |refused: Option<Refusal>| v1::ConfigResult {
+            refused: refused.map(|refusal| self.0.refusal(&refusal)),
+        };
+        match answer.result {
+            Ok(Reply::ConfigsAltered(refusals)) => {
+                reply.resources = refusals.into_iter().map(result).collect();
+            }
+            Ok(other) => reply.refusal = self.refused(&out_of_place(&other)),
+            Err(refusal) => reply.refusal = self.refused(&refusal),
+        }
+        Ok(Response::new(reply))
+    }
+
+    async fn elect_leaders(
+        &self,
+        request: Request<v1::ElectLeadersRequest>,
+    ) -> Result<Response<v1::ElectLeadersReply>, Status> {
+        let request = request.into_inner();
+        let kind = match request.kind() {
+            v1::ElectionKind::Preferred => ElectionKind::Preferred,
+            v1::ElectionKind::Unclean => ElectionKind::Unclean,
+        };
+        let named = |partition: v1::NamedPartition| (partition.topic, partition.partition);
+        let partitions = request
+            .partitions
+            .map(|partitions| partitions.partitions.into_iter().map(named).collect());
+        let command = Command::ElectLeaders(ElectLeaders {
+            kind,
+            partitions,
+            timeout_ms: request.timeout_ms,
+        });
+        let answer = self.ask(command, on_behalf_of(request.caller)).await;
+        let mut reply = v1::ElectLeadersReply {
+            visible_at: answer.visible_at.0,
+            ..Default::default()
+        };
+        let result = |outcome: ElectionOutcome| v1::ElectionResult {
+            partition: Some(v1::NamedPartition {
+                topic: outcome.topic,
+                partition: outcome.partition,
+            }),
+            refused: outcome.refused.map(|refusal| self.0.refusal(&refusal)),
+        };
+        match answer.result {
+            Ok(Reply::LeadersElected(outcomes)) => {
+                reply.elections = outcomes.into_iter().map(result).collect();
+            }
+            Ok(other) => reply.refusal = self.refused(&out_of_place(&other)),
+            Err(refusal) => reply.refusal = self.refused(&refusal),
+        }
+        Ok(Response::new(reply))
+    }
 }
 
 fn new_topic(message: v1::NewTopic) -> NewTopic {
@@ -269,4 +387,51 @@ fn proposal(message: v1::PartitionProposal) -> Result<InSyncProposal, Malformed>
             LeaderRecovery::Recovered
         },
     })
+}
+
+fn more_partitions(message: v1::MorePartitions) -> MorePartitions {
+    let brokers = |replicas: v1::Replicas| replicas.brokers.into_iter().map(BrokerId).collect();
+    let by_hand = message.assignments;
+    MorePartitions {
+        name: message.name,
+        count: message.count,
+        assignments: by_hand.map(|by_hand| by_hand.partitions.into_iter().map(brokers).collect()),
+    }
+}
+
+fn config_alteration(message: v1::ConfigAlteration) -> Result<ConfigAlteration, Malformed> {
+    use v1::config_alteration::Wish;
+    let resource = message.resource.unwrap_or_default();
+    let wish = match message.wish {
+        Some(Wish::Replace(pairs)) => {
+            let value = |entry: v1::ConfigEntry| {
+                let value = entry
+                    .value
+                    .ok_or_else(|| Malformed::new("value", format!("{:?} has none", entry.key)))?;
+                Ok((entry.key, value))
+            };
+            ConfigWish::Replace(pairs.entries.into_iter().map(value).collect::<Result<_, _>>()?)
+        }
+        Some(Wish::Adjust(adjust)) => {
+            let operations = adjust.operations.into_iter().map(config_operation);
+            ConfigWish::Adjust(operations.collect::<Result<_, _>>()?)
+        }
+        None => return Err(Malformed::new("wish", "there is none")),
+    };
+    Ok(ConfigAlteration {
+        resource: ConfigResource::try_from(resource)?,
+        wish,
+    })
+}
+
+fn config_operation(message: v1::ConfigOperation) -> Result<(String, ConfigOperation), Malformed> {
+    use v1::config_operation::Operation;
+    let operation = match message.operation {
+        Some(Operation::Set(value)) => ConfigOperation::Set(value),
+        Some(Operation::Delete(_)) => ConfigOperation::Delete,
+        Some(Operation::Append(items)) => ConfigOperation::Append(items),
+        Some(Operation::Subtract(items)) => ConfigOperation::Subtract(items),
+        None => return Err(Malformed::new("operation", format!("{:?} has none", message.key))),
+    };
+    Ok((message.key, operation))
 }

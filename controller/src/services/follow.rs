@@ -1,8 +1,10 @@
 //! Committed metadata for brokers and tools, from any controller, and what this one knows of the quorum.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use metadata::dump::dump;
+use controller_core::feed::Give;
+use metadata::dump::{DumpHeader, dump};
 use metadata::ids::{MetadataOffset, Term};
 use metadata::image::Image;
 use millrace_proto::v1;
@@ -11,8 +13,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
-use super::{Desk, Observer};
-use crate::published::{Next, Position};
+use super::Desk;
+use crate::quorum::Member;
 
 /// Records of a snapshot sent in one piece.
 const PIECE_BYTES: usize = 256 * 1024;
@@ -57,22 +59,10 @@ fn status(desk: &Desk) -> v1::StatusReply {
     let standing = desk.quorum.standing();
     let addressing = desk.quorum.addressing();
     let end = desk.published.image().next_offset.0;
-    let voters = desk.quorum.voters().into_iter().map(|voter| v1::VoterStatus {
-        id: voter.id.0,
-        address: voter.address,
-        directory: voter.directory,
-        log_end: voter
-            .matched
-            .and_then(|matched| desk.published.end_at(matched))
-            .map(|end| end.0),
-    });
-    let now = desk.clock.now();
-    let observers = desk.observers.lock();
-    let observers = observers.iter().map(|(broker, seen)| v1::ObserverStatus {
-        broker: *broker,
-        log_end: seen.log_end,
-        last_fetch_ms: i64::try_from(now.since(seen.seen).as_millis()).unwrap_or(i64::MAX),
-    });
+    let (voters, learners): (Vec<_>, Vec<_>) =
+        desk.quorum.members().into_iter().partition(|member| member.votes);
+    let mut observers = desk.observers.lock().status(desk.clock.now());
+    observers.extend(learners.into_iter().filter_map(|learner| learning(desk, learner)));
     v1::StatusReply {
         cluster_id: addressing.cluster_id().unwrap_or_default(),
         id: addressing.controller_id().0,
@@ -82,10 +72,42 @@ fn status(desk: &Desk) -> v1::StatusReply {
         leader: desk.active_address(),
         committed_end: end,
         applied_end: end,
-        voters: voters.collect(),
-        observers: observers.collect(),
+        voters: voters.into_iter().map(|voter| voting(desk, voter)).collect(),
+        observers,
         quarantine: desk.quarantine.lock().clone(),
     }
+}
+
+fn millis(ago: Duration) -> i64 {
+    i64::try_from(ago.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// The offset that a member's position adds up to.
+fn log_end(desk: &Desk, member: &Member) -> Option<i64> {
+    let end = desk.published.end_at(member.progress.matched?)?;
+    Some(end.0)
+}
+
+fn voting(desk: &Desk, voter: Member) -> v1::VoterStatus {
+    v1::VoterStatus {
+        id: voter.id.0,
+        log_end: log_end(desk, &voter),
+        last_fetch_ms: voter.progress.answered_ago.map(millis),
+        last_caught_up_ms: voter.progress.caught_up_ago.map(millis),
+        address: voter.address,
+        directory: voter.directory,
+    }
+}
+
+/// A controller without a vote; one that never answered was not heard.
+fn learning(desk: &Desk, learner: Member) -> Option<v1::ObserverStatus> {
+    Some(v1::ObserverStatus {
+        id: learner.id.0,
+        log_end: log_end(desk, &learner).unwrap_or(0),
+        last_fetch_ms: learner.progress.answered_ago.map(millis)?,
+        last_caught_up_ms: learner.progress.caught_up_ago.map(millis),
+        directory: learner.directory,
+    })
 }
 
 struct Follower {
@@ -105,7 +127,7 @@ impl Follower {
             let _ = self.events.send(Err(Status::failed_precondition(why))).await;
             return;
         }
-        let position = Position {
+        let position = DumpHeader {
             next_offset: MetadataOffset(request.next_offset.max(0)),
             last_term: Term(request.last_term),
         };
@@ -117,51 +139,44 @@ impl Follower {
     async fn stream(
         &self,
         cluster_id: String,
-        mut position: Position,
+        position: DumpHeader,
         observed: Option<&Observed>,
     ) -> Result<(), Gone> {
         let mut news = self.desk.published.news();
         let mut ticks = tokio::time::interval(self.desk.progress_interval);
-        let lineage_differs = matches!(self.desk.published.after(position), Next::OtherLineage(_));
+        let mut follower = self.desk.published.subscribe(position);
         self.send(Event::Hello(v1::Hello {
             cluster_id,
-            lineage_differs,
+            lineage_differs: follower.lineage_differs(),
         }))
         .await?;
-        let mut told = lineage_differs;
         loop {
             news.borrow_and_update();
-            match self.desk.published.after(position) {
-                Next::Batches(batches, end) => {
+            match self.desk.published.next(&mut follower) {
+                Give::Batches(batches) => {
                     for batch in batches {
                         self.send(Event::Batch(batch)).await?;
                     }
-                    position = end;
-                    note(observed, position);
+                    note(observed, follower.position());
                 }
-                Next::Snapshot(image) => position = self.send_snapshot(&image).await?,
-                Next::OtherLineage(image) if told => {
-                    position = self.send_snapshot(&image).await?;
-                    told = false;
-                }
-                Next::OtherLineage(_) => {
-                    // Found out only after this node caught up: the next stream's first event tells.
+                Give::Snapshot(image) => self.send_snapshot(&image).await?,
+                Give::FollowAgain => {
                     let why = Status::aborted("the lineage differs: follow again");
                     return self.events.send(Err(why)).await.map_err(|_| Gone);
                 }
-                Next::Nothing => tokio::select! {
+                Give::Nothing => tokio::select! {
                     // The sender lives as long as the desk.
                     _ = news.changed() => {}
                     _ = ticks.tick() => {
-                        self.send(Event::Progress(self.progress(position))).await?;
-                        note(observed, position);
+                        self.send(Event::Progress(self.progress(follower.position()))).await?;
+                        note(observed, follower.position());
                     }
                 },
             }
         }
     }
 
-    fn progress(&self, position: Position) -> v1::Progress {
+    fn progress(&self, position: DumpHeader) -> v1::Progress {
         v1::Progress {
             committed_end: position.next_offset.0,
             term: self.desk.quorum.standing().term.0,
@@ -174,8 +189,8 @@ impl Follower {
         self.events.send(Ok(event)).await.map_err(|_| Gone)
     }
 
-    async fn send_snapshot(&self, image: &Image) -> Result<Position, Gone> {
-        let at = Position::of(image);
+    async fn send_snapshot(&self, image: &Image) -> Result<(), Gone> {
+        let at = image.dump_header();
         let piece = |records, last| {
             Event::Snapshot(v1::SnapshotPiece {
                 next_offset: at.next_offset.0,
@@ -195,12 +210,11 @@ impl Follower {
                 self.send(piece(std::mem::take(&mut records), false)).await?;
             }
         }
-        self.send(piece(records, true)).await?;
-        Ok(at)
+        self.send(piece(records, true)).await
     }
 }
 
-/// Lists a broker among the observers while one of its streams is open: it may have two for a moment.
+/// Lists a broker among the observers, and knows how many of its streams are open: it may have two for a moment.
 struct Observed {
     desk: Arc<Desk>,
     broker: i32,
@@ -208,13 +222,7 @@ struct Observed {
 
 impl Observed {
     fn new(desk: &Arc<Desk>, broker: i32) -> Self {
-        let mut observers = desk.observers.lock();
-        let seen = observers.entry(broker).or_insert(Observer {
-            log_end: 0,
-            seen: desk.clock.now(),
-            streams: 0,
-        });
-        seen.streams += 1;
+        desk.observers.lock().joined(broker, desk.clock.now());
         Self {
             desk: desk.clone(),
             broker,
@@ -224,23 +232,17 @@ impl Observed {
 
 impl Drop for Observed {
     fn drop(&mut self) {
-        let mut observers = self.desk.observers.lock();
-        if let Some(seen) = observers.get_mut(&self.broker) {
-            seen.streams -= 1;
-            if seen.streams == 0 {
-                observers.remove(&self.broker);
-            }
-        }
+        self.desk.observers.lock().left(self.broker);
     }
 }
 
 /// Notes what an observer was sent.
-fn note(observed: Option<&Observed>, position: Position) {
+fn note(observed: Option<&Observed>, position: DumpHeader) {
     let Some(observed) = observed else {
         return;
     };
-    if let Some(seen) = observed.desk.observers.lock().get_mut(&observed.broker) {
-        seen.log_end = position.next_offset.0;
-        seen.seen = observed.desk.clock.now();
-    }
+    let desk = &observed.desk;
+    let (end, now) = (desk.published.image().next_offset.0, desk.clock.now());
+    let sent_end = position.next_offset.0;
+    desk.observers.lock().sent(observed.broker, sent_end, end, now);
 }

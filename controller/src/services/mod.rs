@@ -4,10 +4,10 @@
 
 mod admin;
 mod follow;
+mod observers;
 mod refusal;
 mod session;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,6 +21,8 @@ use parking_lot::Mutex;
 use crate::inbox::Inbox;
 use crate::published::Published;
 use crate::quorum::Quorum;
+
+pub use observers::Observers;
 
 /// Largest message taken or sent: a batch is at most 4 MiB.
 const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -41,16 +43,8 @@ pub struct Desk {
     pub quarantine: Arc<Mutex<Option<String>>>,
     /// How often those who follow hear something.
     pub progress_interval: Duration,
-    /// Brokers that follow: what was sent to them last.
-    pub observers: Mutex<BTreeMap<i32, Observer>>,
-}
-
-/// A broker that follows.
-#[derive(Clone, Copy, Debug)]
-pub struct Observer {
-    log_end: i64,
-    seen: host::Monotonic,
-    streams: u32,
+    /// Brokers that follow.
+    pub observers: Mutex<Observers>,
 }
 
 impl Desk {

@@ -104,12 +104,27 @@ impl Session {
             .is_ok()
     }
 
+    /// A heartbeat also tells how far its broker follows. What it says is only shown.
+    fn observed(&self, message: &v1::Heartbeat) {
+        let desk = &self.desk;
+        let image = desk.published.image();
+        let is_known = image.brokers.contains_key(&BrokerId(message.broker));
+        if is_known && 0 <= message.applied_end {
+            let (end, now) = (image.next_offset.0, desk.clock.now());
+            let mut observers = desk.observers.lock();
+            observers.applied(message.broker, message.applied_end, end, now);
+        }
+    }
+
     /// Hands a message to the driver and returns its answer to come.
     async fn take(&self, said: Said) -> BoxFuture<'static, Says> {
         let arrived = self.desk.inbox.moment();
         let (broker, command) = match said {
             Said::Register(message) => (message.broker, registration(message)),
-            Said::Heartbeat(message) => (message.broker, heartbeat(message)),
+            Said::Heartbeat(message) => {
+                self.observed(&message);
+                (message.broker, heartbeat(message))
+            }
             Said::Goodbye(_) => unreachable!("a farewell ends the stream before this"),
         };
         let command = match command {

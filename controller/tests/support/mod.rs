@@ -81,8 +81,23 @@ impl Controllers {
         set("controller.listener.names=CONTROLLER".into());
         set(format!("listeners=CONTROLLER://127.0.0.1:{}", self.ports[at]));
         set(format!("log.dirs={}", self.data(at).display()));
+        set("metrics.listener=127.0.0.1:0".into());
         command.stdin(Stdio::null());
         command
+    }
+
+    /// Where one is watched, as it says itself.
+    pub async fn metrics(&self, at: usize) -> u16 {
+        let log = self.dir.path().join(format!("{at}.log"));
+        eventually("it serves metrics", async || {
+            let text = std::fs::read_to_string(&log).ok()?;
+            let line = text
+                .lines()
+                .rfind(|line| line.contains("metrics and probes are served"))?;
+            let digits = line.rsplit_once("127.0.0.1:")?.1;
+            digits.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()
+        })
+        .await
     }
 
     /// The data directory of one.
