@@ -256,6 +256,7 @@ impl Log {
 
     /// The one write. The file is then either longer by all of it or, after an error, as long as before.
     fn write(&mut self, parts: &[IoSlice<'_>]) -> Result<u32, LogFault> {
+        self.save_identity()?;
         let segment = self.active_segment().clone();
         segment.load()?;
         let file = segment.log.get()?;

@@ -2,6 +2,8 @@
 //!
 //! Must not: know key names or synonyms; the catalogue does.
 
+use std::time::Duration;
+
 /// Which time the records of a topic carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampKind {
@@ -80,6 +82,8 @@ pub struct LogConfig {
     pub cleanup: CleanupPolicy,
     /// Records after which an append waits for a sync (`flush.messages`); `u64::MAX` is never.
     pub flush_messages: u64,
+    /// How long something may stay unsynced (`flush.ms`); `None` leaves it to the operating system.
+    pub flush_interval: Option<Duration>,
     /// `retention.ms`; `None` keeps for ever.
     pub retention_ms: Option<u64>,
     /// `retention.bytes`; `None` is no limit.
@@ -105,6 +109,7 @@ impl Default for LogConfig {
             compression: StoredCompression::Producer,
             cleanup: CleanupPolicy::Delete,
             flush_messages: u64::MAX,
+            flush_interval: None,
             retention_ms: Some(604_800_000),
             retention_bytes: None,
             producer_id_expiration_ms: 86_400_000,

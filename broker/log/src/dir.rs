@@ -259,6 +259,19 @@ impl LogDir {
         }
     }
 
+    /// Takes note of a recovery point without writing it down.
+    pub fn note_recovery_point(&mut self, partition: &TopicPartition, point: Offset) {
+        self.recovery_points.insert(partition.clone(), point);
+    }
+
+    /// Writes down the recovery points as they are known.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn write_noted_recovery_points(&self) -> Result<(), LogFault> {
+        self.write_offsets(RECOVERY_POINTS, &self.recovery_points)
+    }
+
     /// Forgets, at once, what the checkpoints hold of a partition. Owed before a log is created under a name that an
     /// earlier one had, and when a log begins anew at a lower start: it would be cut, or trusted, as that one. Nothing
     /// happens when they hold nothing.

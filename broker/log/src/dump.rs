@@ -39,6 +39,43 @@ pub struct DumpSummary {
     pub trailing_bytes: u64,
 }
 
+/// What a segment ends with that is no whole batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// How many bytes.
+    pub bytes: u64,
+    /// What is wrong with them.
+    pub what: String,
+}
+
+/// Shows every whole batch of a segment file with its position, in order; gives what stands behind the last one.
+///
+/// # Errors
+/// The disk's, and those of `show`.
+pub fn each_batch(
+    disk: &dyn Disk,
+    path: &Path,
+    show: &mut dyn FnMut(u64, &Batch) -> io::Result<()>,
+) -> io::Result<Option<Damage>> {
+    let file = disk.open(path, OpenHow::Read)?;
+    let size = file.len()?;
+    let mut scanner = Scanner::new(file, path.to_owned(), 0, size, ReadAhead::Much);
+    loop {
+        match scanner.next_batch() {
+            Ok(None) => return Ok(None),
+            Ok(Some((position, batch))) => show(position, &batch)?,
+            Err(ScanStop::Bad { position, what, .. }) => {
+                let what = what.to_string();
+                return Ok(Some(Damage {
+                    bytes: size - position,
+                    what,
+                }));
+            }
+            Err(ScanStop::Fault(fault)) => return Err(io::Error::other(fault)),
+        }
+    }
+}
+
 /// Writes a segment file as text.
 ///
 /// # Errors
@@ -49,8 +86,8 @@ pub fn dump_segment(
     detail: Detail,
     out: &mut dyn Write,
 ) -> io::Result<DumpSummary> {
-    let file = disk.open(path, OpenHow::Read)?;
-    let size = file.len()?;
+    // Before anything is written: a file that is not there has no heading.
+    disk.open(path, OpenHow::Read)?;
     writeln!(out, "Dumping {}", path.display())?;
     let name = path
         .file_name()
@@ -60,25 +97,13 @@ pub fn dump_segment(
         writeln!(out, "Log starting offset: {base}")?;
     }
     let mut summary = DumpSummary::default();
-    let mut scanner = Scanner::new(file, path.to_owned(), 0, size, ReadAhead::Much);
-    loop {
-        match scanner.next_batch() {
-            Ok(None) => break,
-            Ok(Some((position, batch))) => {
-                summary.batches += 1;
-                write_batch(&batch, position, detail, out, &mut summary)?;
-            }
-            Err(ScanStop::Bad { position, what, .. }) => {
-                summary.trailing_bytes = size - position;
-                writeln!(
-                    out,
-                    "Found {} invalid bytes at the end of {name}: {what}",
-                    summary.trailing_bytes
-                )?;
-                break;
-            }
-            Err(ScanStop::Fault(fault)) => return Err(io::Error::other(fault)),
-        }
+    let ended = each_batch(disk, path, &mut |position, batch| {
+        summary.batches += 1;
+        write_batch(batch, position, detail, out, &mut summary)
+    })?;
+    if let Some(Damage { bytes, what }) = ended {
+        summary.trailing_bytes = bytes;
+        writeln!(out, "Found {bytes} invalid bytes at the end of {name}: {what}")?;
     }
     Ok(summary)
 }

@@ -65,6 +65,13 @@ impl LazyFile {
         Ok(file)
     }
 
+    pub(crate) fn is_open(&self) -> bool {
+        self.open
+            .lock()
+            .expect("nobody panics while opening a file")
+            .is_some()
+    }
+
     /// Closes the handle as soon as nobody else uses it.
     pub(crate) fn release(&self) {
         *self.open.lock().expect("nobody panics while opening a file") = None;

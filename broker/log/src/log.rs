@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use host::{Disk, Entropy, WallMs};
+use host::{Disk, Entropy, OpenHow, WallMs};
 
 use crate::checkpoint;
 use crate::epochs::{EpochChange, EpochHistory};
@@ -64,7 +64,16 @@ pub struct Log {
     pub(crate) unsynced: Unsynced,
     /// Raised when something is cut off: what was synced before then says nothing about what comes after.
     pub(crate) timeline: u64,
+    identity: Identity,
     pub(crate) published: Arc<ArcSwap<Snapshot>>,
+}
+
+/// How safe it is whose directory this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Identity {
+    /// A power loss may take it, and with it nothing else.
+    Written,
+    Durable,
 }
 
 /// What the owner knows about the segment that is being written.
@@ -117,7 +126,8 @@ impl std::fmt::Debug for Log {
 }
 
 impl Log {
-    /// Creates an empty log in a directory that does not exist yet, and makes its identity durable (L-1).
+    /// Creates an empty log in a directory that does not exist yet. Its identity becomes durable before the first append
+    /// (L-1): a topic may have thousands of partitions, and a sync for each would take minutes.
     ///
     /// # Errors
     /// Faults of the disk.
@@ -131,11 +141,7 @@ impl Log {
         let disk = &*host.disk;
         disk.create_dir_all(dir).map_err(LogFault::io("create", dir))?;
         let identity = dir.join(PARTITION_METADATA);
-        host::replace_file(disk, &identity, checkpoint::write_topic(topic).as_bytes())
-            .map_err(LogFault::io("write", &identity))?;
-        if let Some(parent) = dir.parent() {
-            disk.sync_dir(parent).map_err(LogFault::io("sync", parent))?;
-        }
+        write_whole(disk, &identity, checkpoint::write_topic(topic).as_bytes())?;
         let first = new_segment(host, dir, Offset::ZERO)?;
         let active = Active::new(host, &config, AgeFrom::Empty, now);
         Ok(Log::assemble(LogParts {
@@ -159,8 +165,36 @@ impl Log {
         }))
     }
 
+    /// Makes durable whose directory it is, where nothing was written into it yet.
+    pub(crate) fn save_identity(&mut self) -> Result<(), LogFault> {
+        if self.identity == Identity::Durable {
+            return Ok(());
+        }
+        let disk = &*self.host.disk;
+        let path = self.dir.join(PARTITION_METADATA);
+        match disk.open(&path, OpenHow::Write) {
+            // Of a directory that an earlier version of this program, or somebody else, made.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            opened => opened
+                .and_then(|file| file.sync_data())
+                .map_err(LogFault::io("sync", &path))?,
+        }
+        disk.sync_dir(&self.dir)
+            .map_err(LogFault::io("sync", &self.dir))?;
+        if let Some(parent) = self.dir.parent() {
+            disk.sync_dir(parent).map_err(LogFault::io("sync", parent))?;
+        }
+        self.identity = Identity::Durable;
+        Ok(())
+    }
+
     pub(crate) fn assemble(parts: LogParts) -> Log {
         let epochs = Arc::new(parts.epochs);
+        // Whatever has a record had its identity made durable before.
+        let identity = match parts.segments.iter().all(|segment| segment.size() == 0) {
+            true => Identity::Written,
+            false => Identity::Durable,
+        };
         let end_position = parts.segments[parts.segments.len() - 1].size();
         let snapshot = Snapshot {
             segments: parts.segments.clone().into(),
@@ -185,6 +219,7 @@ impl Log {
             },
             snapshot_at: parts.snapshot_at,
             timeline: 0,
+            identity,
             published: Arc::new(ArcSwap::from_pointee(snapshot)),
         }
     }
@@ -349,6 +384,11 @@ impl Log {
         self.producers.expire(now, self.config.producer_id_expiration_ms)
     }
 
+    /// Whether a file of a segment is open.
+    pub fn holds_files(&self) -> bool {
+        self.segments.iter().any(|segment| segment.log.is_open())
+    }
+
     /// Gives back file handles and cached indexes; the next read or append opens what it needs.
     ///
     /// # Errors
@@ -367,7 +407,9 @@ impl Log {
     /// # Errors
     /// Faults of the disk.
     pub fn close(&mut self) -> Result<Option<SyncJob>, LogFault> {
-        if self.snapshot_at != Some(self.bounds.log_end) {
+        // Without a record and without a producer there is nothing that the next start could read from a snapshot.
+        let is_bare = self.bounds.log_end == self.segments[0].base && self.producers.is_empty();
+        if self.snapshot_at != Some(self.bounds.log_end) && !is_bare {
             self.snapshot_producers()?;
         }
         for segment in &self.segments {

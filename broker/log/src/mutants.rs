@@ -6,18 +6,26 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static DUPLICATE_SEQUENCE_ACCEPTED: AtomicBool = AtomicBool::new(false);
+static PRODUCER_STATE_NOT_REBUILT: AtomicBool = AtomicBool::new(false);
 
 /// Switches a fault on for the life of the process. False when this crate has none of that name.
 #[must_use]
 pub fn select(name: &str) -> bool {
-    if name != "duplicate_sequence_accepted" {
-        return false;
-    }
-    DUPLICATE_SEQUENCE_ACCEPTED.store(true, Ordering::Relaxed);
+    let fault = match name {
+        "duplicate_sequence_accepted" => &DUPLICATE_SEQUENCE_ACCEPTED,
+        "producer_state_not_rebuilt" => &PRODUCER_STATE_NOT_REBUILT,
+        _ => return false,
+    };
+    fault.store(true, Ordering::Relaxed);
     true
 }
 
 /// A batch that repeats one in the log is appended again (breaks T-2).
 pub(crate) fn duplicate_sequence_accepted() -> bool {
     DUPLICATE_SEQUENCE_ACCEPTED.load(Ordering::Relaxed)
+}
+
+/// A log that is opened knows nobody who wrote to it before (breaks L-21).
+pub(crate) fn producer_state_not_rebuilt() -> bool {
+    PRODUCER_STATE_NOT_REBUILT.load(Ordering::Relaxed)
 }

@@ -69,6 +69,10 @@ impl Producers {
         self.by_id.iter().map(|(id, producer)| (*id, producer))
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
     pub(crate) fn insert(&mut self, id: ProducerId, producer: Producer) {
         self.by_id.insert(id, producer);
     }

@@ -343,7 +343,7 @@ impl Recovery<'_> {
         } = start;
         let mut scanner = segment.scan(position, end, ReadAhead::Much)?;
         segment.set_size(position);
-        let mut since_index = 0;
+        let (mut since_index, mut newest_epoch) = (0, -1);
         let bad = loop {
             let (at, batch) = match scanner.next_batch() {
                 Ok(Some(found)) => found,
@@ -355,6 +355,15 @@ impl Recovery<'_> {
                 break Some((at, what));
             }
             let header = &batch.header;
+            // No leader writes under an epoch that is over: this is the rest of what was cut off before a power loss.
+            if 0 <= header.partition_leader_epoch && header.partition_leader_epoch < newest_epoch {
+                let (given, held) = (header.partition_leader_epoch, newest_epoch);
+                break Some((
+                    at,
+                    format!("a batch of leader epoch {given} behind one of {held}"),
+                ));
+            }
+            newest_epoch = newest_epoch.max(header.partition_leader_epoch);
             self.note_epoch(header.partition_leader_epoch, header.base_offset);
             segment.note(
                 header,
@@ -489,6 +498,10 @@ impl Recovery<'_> {
         checked_from: Offset,
         now: WallMs,
     ) -> Result<(Producers, Option<Offset>), LogFault> {
+        #[cfg(feature = "mutants")]
+        if crate::mutants::producer_state_not_rebuilt() {
+            return Ok((Producers::default(), None));
+        }
         let disk = &*self.host.disk;
         let mut usable: Vec<Offset> = Vec::new();
         for at in snapshots {

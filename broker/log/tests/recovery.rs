@@ -130,6 +130,34 @@ fn a_wrong_length_in_the_tail_ends_the_log_there() {
     }
 }
 
+/// A log was cut, a batch of a newer leader written in the place of what went, and the power lost before the cut was
+/// durable: what was cut is back behind the newer batch, whole, and at the right offsets.
+#[test]
+fn what_an_earlier_leader_wrote_behind_a_later_one_ends_the_log() {
+    let (disk, mut log) = fresh(LogConfig::default());
+    let size = log
+        .append_as_leader(&sized(3, 30), by_leader(4))
+        .unwrap()
+        .size_bytes;
+    for _ in 0..5 {
+        log.append_as_leader(&sized(3, 30), by_leader(4)).unwrap();
+    }
+    drop(log);
+    let file = disk
+        .open(&dir().join(&files(&disk, ".log")[0]), OpenHow::Write)
+        .unwrap();
+    let leader_epoch_at = 12;
+    let fourth = u64::from(size) * 3 + leader_epoch_at;
+    file.write_at(&3_i32.to_be_bytes(), fourth).unwrap();
+    let (log, report) = reopen(&disk, LogConfig::default(), recovering(0));
+
+    assert_eq!(log.log_end(), Offset(9));
+    assert_eq!(
+        report.tail_cut.unwrap().why,
+        "a batch of leader epoch 3 behind one of 4"
+    );
+}
+
 #[test]
 fn a_recovery_point_behind_the_end_is_pulled_back() {
     let (disk, log) = written(LogConfig::default());
