@@ -374,15 +374,31 @@ impl Follower {
         let mut next = Image::clone(&self.image);
         match next.apply(batch, batch.decided_in_term) {
             Ok(Application::Applied) => {
+                let mut effects = Vec::new();
+                if mutants::is_selected(Mutant::ImagePublishedMidBatch) && self.replay_half(batch) {
+                    effects = self.publish();
+                }
                 self.image = Arc::new(next);
                 self.progress_at = now;
-                self.publish()
+                effects.extend(self.publish());
+                effects
             }
             // It is in a snapshot already.
             Ok(Application::Skipped(Skip::OtherOffset { held, given })) if given < held => Vec::new(),
             Ok(Application::Skipped(_)) => self.reopen(now),
             Err(fault) => vec![Effect::Stop(fault.into())],
         }
+    }
+
+    /// Only a planted fault does so: replays the first half of a batch.
+    fn replay_half(&mut self, batch: &MetadataBatch) -> bool {
+        let mut half = Image::clone(&self.image);
+        let records = &batch.records[..batch.records.len() / 2];
+        let replayed = !records.is_empty() && half.replay_all(records).is_ok();
+        if replayed {
+            self.image = Arc::new(half);
+        }
+        replayed
     }
 
     fn told(

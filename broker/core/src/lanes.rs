@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
 use metadata::delta::Delta;
-use metadata::ids::{BrokerId, PartitionId};
+use metadata::ids::{BrokerId, PartitionId, PartitionIndex};
 use metadata::image::{Image, Partition};
 use metadata::record::ConfigResource;
 
@@ -29,6 +29,8 @@ pub enum Action {
     Follow(Assignment),
     /// Same leadership; members, peers or the minimum are others.
     Refresh(Assignment),
+    /// Same assignment; what is configured for its log is not.
+    Configure(PartitionId),
 }
 
 impl Action {
@@ -36,7 +38,7 @@ impl Action {
     #[must_use]
     pub fn partition(&self) -> PartitionId {
         match self {
-            Self::Delete(partition) | Self::Stop(partition) => *partition,
+            Self::Delete(partition) | Self::Stop(partition) | Self::Configure(partition) => *partition,
             Self::Create(assignment)
             | Self::Lead(assignment)
             | Self::Follow(assignment)
@@ -51,7 +53,7 @@ impl Action {
             Self::Stop(_) => 1,
             Self::Create(assignment) if assignment.is_led_by_me() => 2,
             Self::Lead(_) => 3,
-            Self::Refresh(_) => 4,
+            Self::Refresh(_) | Self::Configure(_) => 4,
             Self::Create(_) => 5,
             Self::Follow(_) => 6,
         }
@@ -62,17 +64,55 @@ impl Action {
 /// to be carried out. `configured` is this broker's own `min.insync.replicas`.
 #[must_use]
 pub fn plan(before: &Image, after: &Image, me: BrokerId, configured: MinInSync) -> Vec<Action> {
-    let mut actions: Vec<Action> = touched(before, after, me)
+    let delta = Delta::between(before, after);
+    let reconfigured = reconfigured(&delta, after, me);
+    let mut touched = touched(&delta, after, me);
+    touched.extend(&reconfigured);
+    let mut actions: Vec<Action> = touched
         .into_iter()
-        .filter_map(|partition| action(before, after, partition, me, configured))
+        .filter_map(|partition| {
+            let unchanged = || {
+                reconfigured
+                    .contains(&partition)
+                    .then_some(Action::Configure(partition))
+            };
+            action(before, after, partition, me, configured).or_else(unchanged)
+        })
         .collect();
     actions.sort_by_key(|action| (action.rank(), action.partition()));
     actions
 }
 
+/// Everything held here for whose log something else may be configured now: topics act live, and so do the values of
+/// brokers that topics fall back on (R4.20).
+fn reconfigured(delta: &Delta, after: &Image, me: BrokerId) -> BTreeSet<PartitionId> {
+    let is_for_all = |resource: &ConfigResource| match resource {
+        ConfigResource::ClusterDefault => true,
+        ConfigResource::Broker(broker) => *broker == me,
+        ConfigResource::Topic(_) | ConfigResource::Group(_) | ConfigResource::ClientMetrics(_) => false,
+    };
+    if delta.configs.keys().any(is_for_all) {
+        return after.lookup().assigned_to(me).collect();
+    }
+    let topics = delta.configs.keys().filter_map(|resource| match resource {
+        ConfigResource::Topic(name) => after.topic_named(name),
+        _ => None,
+    });
+    let held = topics.flat_map(|topic| {
+        let here = topic
+            .partitions
+            .iter()
+            .filter(|(_, state)| state.replicas.contains(&me));
+        here.map(|(index, _)| PartitionId {
+            topic: topic.id,
+            index: *index,
+        })
+    });
+    held.collect()
+}
+
 /// Everything held here before or after that may have changed.
-fn touched(before: &Image, after: &Image, me: BrokerId) -> BTreeSet<PartitionId> {
-    let delta = Delta::between(before, after);
+fn touched(delta: &Delta, after: &Image, me: BrokerId) -> BTreeSet<PartitionId> {
     let mut touched: BTreeSet<PartitionId> = delta.partitions.keys().copied().collect();
     for (topic, gone) in &delta.topics_deleted {
         touched.extend(gone.partitions.keys().map(|index| PartitionId {
@@ -80,13 +120,8 @@ fn touched(before: &Image, after: &Image, me: BrokerId) -> BTreeSet<PartitionId>
             index: *index,
         }));
     }
-    let minimum_may_differ = delta.configs.keys().any(|resource| match resource {
-        ConfigResource::Topic(_) | ConfigResource::ClusterDefault => true,
-        ConfigResource::Broker(broker) => *broker == me,
-        ConfigResource::Group(_) | ConfigResource::ClientMetrics(_) => false,
-    });
-    // Registrations and configuration matter to leaders alone.
-    if minimum_may_differ || !delta.brokers.is_empty() {
+    // Registrations matter to leaders alone.
+    if !delta.brokers.is_empty() {
         touched.extend(after.lookup().led_by(me));
     }
     touched
@@ -121,19 +156,14 @@ fn action(
     })
 }
 
-/// Logs found on the disk that the image does not give to this broker: set aside, never deleted (L-22).
+/// Whether a log found on the disk under the name of this partition of this topic is one that the first image does not
+/// give to this broker: it is set aside, never deleted (L-22). One of an earlier topic of the name shows when it is opened.
 #[must_use]
-pub fn strays(found: &BTreeSet<PartitionId>, image: &Image, me: BrokerId) -> Vec<PartitionId> {
-    let is_ours = |partition: &PartitionId| {
-        image
-            .partition(*partition)
-            .is_some_and(|state| state.replicas.contains(&me))
-    };
-    found
-        .iter()
-        .copied()
-        .filter(|partition| !is_ours(partition))
-        .collect()
+pub fn is_stray(image: &Image, topic: &str, index: PartitionIndex, me: BrokerId) -> bool {
+    image
+        .topic_named(topic)
+        .and_then(|topic| topic.partitions.get(&index))
+        .is_none_or(|state| !state.replicas.contains(&me))
 }
 
 /// The lane of a partition, below `lanes`. Partitions of one topic go round the lanes, and topics begin at different

@@ -1,5 +1,5 @@
-//! The data plane's decisions: replicas, in-sync sets, watermarks, waiters, fetching, following the metadata, the
-//! broker's life and the order of answers on a connection.
+//! The data plane's decisions: replicas, in-sync sets, watermarks, waiters, fetching, following the metadata, groups,
+//! the broker's life and the order of answers on a connection.
 //!
 //! Every module is a step machine or a pure decision: something happened, so this must be done. The shell carries the
 //! effects out and reports back. Pure. Never here: IO, clocks, entropy, threads, async, hash order, floats, Kafka's
@@ -8,6 +8,7 @@
 pub mod fetch;
 pub mod fetcher;
 pub mod follow;
+pub mod group;
 pub mod hints;
 pub mod lanes;
 pub mod lifecycle;

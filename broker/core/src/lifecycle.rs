@@ -12,19 +12,22 @@ mod session;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use metadata::ids::{BrokerEpoch, ControllerId, DirectoryId, MetadataOffset};
+use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, DirectoryId, MetadataOffset};
+use metadata::image::{Broker, Image};
 
 use self::session::{Answered, Session};
 use crate::time::Moment;
 
 /// While catching up, heartbeats ask often whether it is enough (R1.10).
 const CATCH_UP_INTERVAL: Duration = Duration::from_millis(10);
-/// The first "not yet" during a shutdown is asked again soon: leaders move fast (R1.27).
+/// The first "not yet" during a shutdown is asked again soon: leaders move fast (R1.27). From then on the pause
+/// doubles: the others report at once that they have applied the moves, so the next question may well be the last.
 const FIRST_SHUTDOWN_RETRY: Duration = Duration::from_millis(50);
-/// Later ones are asked again so late (R1.27).
-const SHUTDOWN_RETRY: Duration = Duration::from_secs(2);
+/// The longest such pause (R1.27).
+const SHUTDOWN_RETRY_MAX: Duration = Duration::from_secs(2);
 /// A controlled shutdown takes no longer than this (R1.27).
 const SHUTDOWN_MAX: Duration = Duration::from_secs(300);
 /// An id that is still held is asked for again so soon: a broken stream of the old process frees it (R1.9).
@@ -100,6 +103,9 @@ pub enum Event {
     Moved(Option<ControllerId>),
     /// Every lane has applied the metadata below this.
     Applied(MetadataOffset),
+    /// Another broker waits until this one has applied that it leaves (R1.25): the controller must hear of it now, not
+    /// with the next heartbeat.
+    OtherLeaves,
     /// The first image is published, the logs are recovered, every lane is ready.
     LogsRecovered,
     /// A log directory failed.
@@ -203,6 +209,15 @@ pub enum Phase {
     Stopped,
 }
 
+/// Whether a broker other than `me` hands its leaderships over, and so waits for what the others have applied.
+#[must_use]
+pub fn other_leaves(image: &Image, me: BrokerId) -> bool {
+    let leaves = |(id, broker): (&BrokerId, &Arc<Broker>)| {
+        *id != me && broker.in_controlled_shutdown && !broker.fenced
+    };
+    image.brokers.iter().any(leaves)
+}
+
 /// A broker's life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lifecycle {
@@ -286,6 +301,10 @@ impl Lifecycle {
             Event::HeartbeatAnswered(answer) => self.heartbeat_answered(answer, now),
             Event::Applied(offset) => {
                 self.applied = self.applied.max(Some(offset));
+                Vec::new()
+            }
+            Event::OtherLeaves => {
+                self.session.ask_at_once(now);
                 Vec::new()
             }
             Event::LogsRecovered => {
@@ -398,11 +417,8 @@ impl Lifecycle {
             }
             Phase::ShuttingDown { .. } if answer.should_shut_down => return self.stop(Cause::Released),
             Phase::ShuttingDown { refused, .. } => {
-                again_after = if *refused == 0 {
-                    FIRST_SHUTDOWN_RETRY
-                } else {
-                    SHUTDOWN_RETRY
-                };
+                let doubled = FIRST_SHUTDOWN_RETRY * (1 << (*refused).min(10));
+                again_after = doubled.min(SHUTDOWN_RETRY_MAX);
                 *refused += 1;
             }
             Phase::Registering { .. }

@@ -17,17 +17,30 @@ pub enum Mutant {
     PublishedBeforeRegistration,
     /// The fastest lane's offset is told as applied (breaks R1.11).
     AppliedReportedEarly,
+    /// The first half of a batch is published before the rest of it (breaks R5.50).
+    ImagePublishedMidBatch,
+    /// A diverging follower cuts where the leader's epoch ends, even when its own history has another one there (breaks
+    /// F-23).
+    TruncateToWrongEpoch,
+    /// A Produce with acks=all is answered once the leader has appended it (breaks F-41).
+    AcknowledgedBeforeReplicated,
+    /// Consumers see what is not committed yet (breaks F-7).
+    ReadPastWatermark,
 }
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 10] = [
         Self::WatermarkIgnoresMinIsr,
         Self::TruncateOneTooFew,
         Self::IsrExpandedBelowWatermark,
         Self::BarrierMissingInPipeline,
         Self::PublishedBeforeRegistration,
         Self::AppliedReportedEarly,
+        Self::ImagePublishedMidBatch,
+        Self::TruncateToWrongEpoch,
+        Self::AcknowledgedBeforeReplicated,
+        Self::ReadPastWatermark,
     ];
 
     /// The name under which it is selected.
@@ -40,6 +53,10 @@ impl Mutant {
             Self::BarrierMissingInPipeline => "barrier_missing_in_pipeline",
             Self::PublishedBeforeRegistration => "published_before_registration",
             Self::AppliedReportedEarly => "applied_reported_early",
+            Self::ImagePublishedMidBatch => "image_published_mid_batch",
+            Self::TruncateToWrongEpoch => "truncate_to_wrong_epoch",
+            Self::AcknowledgedBeforeReplicated => "acknowledged_before_replicated",
+            Self::ReadPastWatermark => "read_past_watermark",
         }
     }
 }

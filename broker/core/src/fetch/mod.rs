@@ -12,6 +12,7 @@ use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, TopicId};
 pub use self::budget::{Allowance, Budget, NegativeSize, Outcome, Sizes};
 pub use self::list::{Asker, LeaderLog, OffsetNotAvailable};
 pub use self::wait::{AtLeader, Awaited, Position, Reached, Throttled, Wake, Watched, is_due, woken_by};
+use crate::mutants::{self, Mutant};
 use crate::offsets::{EpochEnd, LogEnd, LogStart, Offset};
 use crate::replica::{Assignment, Registration, Serving, View};
 
@@ -181,6 +182,7 @@ pub fn admit(
                 return Err(FetchRefusal::NotLeader { hint });
             }
             Ok(match isolation {
+                _ if mutants::is_selected(Mutant::ReadPastWatermark) => Bound::LogEnd,
                 Isolation::ReadUncommitted => Bound::Watermark,
                 Isolation::ReadCommitted => Bound::LastStable,
             })

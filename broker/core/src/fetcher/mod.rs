@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Ready ──plan──► asked ──answered──► Appending ──appended──► Ready
-//!     ▲                │                    │ append_failed
+//!     ▲                │                    │ refused, no room
 //!     │ back-off over  ├─ diverging ──► Truncating ──truncated──► Ready
 //!     └── BackingOff ◄─┤
 //!                      └─ out of range ──► LocatingEnd ─► LocatingStart ─► Wiping ─► Ready
@@ -115,25 +115,27 @@ pub enum Failure {
     Passing,
 }
 
-/// Why an append of fetched records failed.
+/// How what was wanted of a log ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendFailure {
-    /// The records are damaged: fetched again after a back-off (F-26).
-    Corrupt,
-    /// The log cannot be written: the partition is given up (F-26).
-    Storage,
-    /// The disk has no room: fetched again after the longest back-off, for room may come.
-    NoRoom,
+pub enum Outcome {
+    /// It is done, and the log is like this.
+    Done(LocalLog),
     /// The log did not end where it was thought to: fetched again from where it does (F-25).
     LogMoved(LocalLog),
+    /// The records are damaged: fetched again after a back-off (F-26).
+    Refused,
+    /// The disk has no room: tried again after the longest back-off, for room may come.
+    NoRoom,
+    /// The log cannot be written: the partition is given up until it is followed anew (F-26, L-55).
+    Failed,
 }
 
 /// What must be done for a partition. Where [`crate::replica::Replica::follows`] says no, nothing is done and nothing is
 /// reported: the new leadership has been, or will be, told with [`Fetcher::follow`] or [`Fetcher::unfollow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Append the records of the answer; then report [`Fetcher::appended`] or [`Fetcher::append_failed`]. Then take the
-    /// leader's watermark and log start over (F-25).
+    /// Append the records of the answer; then report [`Fetcher::appended`]. Then take the leader's watermark and log
+    /// start over (F-25).
     Append {
         /// Which partition.
         partition: PartitionId,
@@ -370,52 +372,40 @@ impl Fetcher {
         });
     }
 
-    /// The records were appended, and the log is as `log` says.
-    ///
-    /// A report that was on its way while the partition was followed anew may come here late, and tell of a log as it
-    /// was before. It does no harm: the lane appends only where the log really ends and reports
-    /// [`AppendFailure::LogMoved`] otherwise, and the leader compares histories with every fetch.
-    pub fn appended(&mut self, partition: PartitionId, log: LocalLog) {
-        if let Some(track) = self.tracks.get_mut(&partition)
-            && track.stage == Stage::Appending
-        {
-            track.log = log;
-            track.stage = Stage::Ready;
-        }
+    /// An append under this leadership has ended. Of another one nothing counts here and below: it tells of a log as it
+    /// was then (F-26).
+    pub fn appended(
+        &mut self,
+        partition: PartitionId,
+        leader_epoch: LeaderEpoch,
+        outcome: Outcome,
+        now: Moment,
+    ) {
+        self.worked((partition, leader_epoch), Stage::Appending, outcome, now);
     }
 
-    /// The records could not be appended.
-    pub fn append_failed(&mut self, partition: PartitionId, failure: AppendFailure, now: Moment) {
-        if let Some(track) = self.tracks.get_mut(&partition)
-            && track.stage == Stage::Appending
-        {
-            track.stage = Stage::Ready;
-            match failure {
-                AppendFailure::Corrupt => track.back_off(self.backoff_max, now),
-                AppendFailure::Storage => track.stage = Stage::GivenUp,
-                AppendFailure::NoRoom => track.wait_for_room(self.backoff_max, now),
-                AppendFailure::LogMoved(log) => track.log = log,
-            }
-        }
+    /// A cut, or a new beginning, has ended. Where there was no room for it, the leader is asked anew later.
+    pub fn truncated(
+        &mut self,
+        partition: PartitionId,
+        leader_epoch: LeaderEpoch,
+        outcome: Outcome,
+        now: Moment,
+    ) {
+        self.worked((partition, leader_epoch), Stage::Truncating, outcome, now);
     }
 
-    /// The log could not be cut back or begun anew, for the disk has no room: the leader is asked anew later.
-    pub fn cut_failed(&mut self, partition: PartitionId, now: Moment) {
-        if let Some(track) = self.tracks.get_mut(&partition)
-            && track.stage == Stage::Truncating
-        {
-            track.stage = Stage::Ready;
-            track.wait_for_room(self.backoff_max, now);
-        }
-    }
-
-    /// The log was cut back, or begun anew, and is as `log` says.
-    pub fn truncated(&mut self, partition: PartitionId, log: LocalLog) {
-        if let Some(track) = self.tracks.get_mut(&partition)
-            && track.stage == Stage::Truncating
-        {
-            track.log = log;
-            track.stage = Stage::Ready;
+    fn worked(&mut self, followed: (PartitionId, LeaderEpoch), stage: Stage, outcome: Outcome, now: Moment) {
+        let backoff_max = self.backoff_max;
+        let Some(track) = self.located(followed, stage) else {
+            return;
+        };
+        track.stage = Stage::Ready;
+        match outcome {
+            Outcome::Done(log) | Outcome::LogMoved(log) => track.log = log,
+            Outcome::Refused => track.back_off(backoff_max, now),
+            Outcome::NoRoom => track.wait_for_room(backoff_max, now),
+            Outcome::Failed => track.stage = Stage::GivenUp,
         }
     }
 
@@ -424,10 +414,11 @@ impl Fetcher {
     pub fn leader_end(
         &mut self,
         partition: PartitionId,
+        leader_epoch: LeaderEpoch,
         end: Result<LogEnd, Failure>,
         now: Moment,
     ) -> Vec<Effect> {
-        let Some(track) = self.located(partition, Stage::LocatingEnd) else {
+        let Some(track) = self.located((partition, leader_epoch), Stage::LocatingEnd) else {
             return Vec::new();
         };
         match end {
@@ -435,7 +426,7 @@ impl Fetcher {
                 track.stage = Stage::Truncating;
                 vec![Effect::TruncateTo {
                     partition,
-                    leader_epoch: track.leader_epoch,
+                    leader_epoch,
                     to: end,
                 }]
             }
@@ -443,7 +434,7 @@ impl Fetcher {
                 track.stage = Stage::LocatingStart;
                 vec![Effect::AskLeaderStart {
                     partition,
-                    leader_epoch: track.leader_epoch,
+                    leader_epoch,
                 }]
             }
             Err(_) => {
@@ -460,10 +451,11 @@ impl Fetcher {
     pub fn leader_start(
         &mut self,
         partition: PartitionId,
+        leader_epoch: LeaderEpoch,
         start: Result<LogStart, Failure>,
         now: Moment,
     ) -> Vec<Effect> {
-        let Some(track) = self.located(partition, Stage::LocatingStart) else {
+        let Some(track) = self.located((partition, leader_epoch), Stage::LocatingStart) else {
             return Vec::new();
         };
         match start {
@@ -471,7 +463,7 @@ impl Fetcher {
                 track.stage = Stage::Truncating;
                 vec![Effect::RestartAt {
                     partition,
-                    leader_epoch: track.leader_epoch,
+                    leader_epoch,
                     start,
                 }]
             }
@@ -485,10 +477,11 @@ impl Fetcher {
         }
     }
 
-    fn located(&mut self, partition: PartitionId, stage: Stage) -> Option<&mut Track> {
+    fn located(&mut self, followed: (PartitionId, LeaderEpoch), stage: Stage) -> Option<&mut Track> {
+        let (partition, leader_epoch) = followed;
         self.tracks
             .get_mut(&partition)
-            .filter(|track| track.stage == stage)
+            .filter(|track| track.leader_epoch == leader_epoch && track.stage == stage)
     }
 
     fn back_off(&mut self, partition: PartitionId, backoff_max: Duration, now: Moment) {
@@ -504,6 +497,7 @@ impl Fetcher {
 #[must_use]
 pub fn truncation_point(theirs: EpochEnd, ours: Option<EpochEnd>, log_end: LogEnd) -> LogEnd {
     let point = match ours {
+        _ if mutants::is_selected(Mutant::TruncateToWrongEpoch) => theirs.end,
         Some(ours) if ours.epoch == theirs.epoch => ours.end.min(theirs.end),
         Some(ours) => ours.end,
         None => theirs.end,

@@ -78,7 +78,7 @@ fn a_fetch_asks_from_the_logs_end_and_says_its_last_epoch() {
         }]
     ));
     assert_eq!(fetcher.next(at(1)), Next::Wait, "first the append");
-    fetcher.appended(partition(0), local(12, Some(7)));
+    fetcher.appended(partition(0), EPOCH, Outcome::Done(local(12, Some(7))), at(0));
     assert_eq!(sent(&mut fetcher, 2).fetches[0].1.offset, Offset(12));
 }
 
@@ -100,7 +100,7 @@ fn an_appended_partition_never_waits_for_the_long_poll_of_another() {
         Next::Wait,
         "the other one does not take the place"
     );
-    fetcher.appended(partition(0), local(12, Some(7)));
+    fetcher.appended(partition(0), EPOCH, Outcome::Done(local(12, Some(7))), at(0));
 
     let next = sent(&mut fetcher, 3);
     assert!(
@@ -172,7 +172,7 @@ fn a_cut_log_is_compared_again() {
         to: LogEnd(Offset(6)),
     };
     assert_eq!(answer(&mut fetcher, &plan, diverging, 1), [cut]);
-    fetcher.truncated(partition(0), local(6, Some(4)));
+    fetcher.truncated(partition(0), EPOCH, Outcome::Done(local(6, Some(4))), at(0));
     let again = sent(&mut fetcher, 2).fetches[0].1;
     assert_eq!(
         (again.offset, again.last_fetched_epoch),
@@ -192,7 +192,7 @@ fn a_log_without_a_history_is_cut_to_its_watermark_first() {
     };
     assert_eq!(effects, [cut]);
     assert_eq!(fetcher.next(at(0)), Next::Wait);
-    fetcher.truncated(partition(0), local(5, None));
+    fetcher.truncated(partition(0), EPOCH, Outcome::Done(local(5, None)), at(0));
     assert_eq!(sent(&mut fetcher, 0).fetches[0].1.offset, Offset(5));
 }
 
@@ -215,7 +215,7 @@ fn out_of_range_above_the_leaders_end_cuts_the_log() {
         to: LogEnd(Offset(4)),
     };
     assert_eq!(
-        fetcher.leader_end(partition(0), Ok(LogEnd(Offset(4))), at(2)),
+        fetcher.leader_end(partition(0), EPOCH, Ok(LogEnd(Offset(4))), at(2)),
         [cut]
     );
 }
@@ -231,7 +231,7 @@ fn out_of_range_below_the_leaders_start_begins_anew() {
         leader_epoch: EPOCH,
     };
     assert_eq!(
-        fetcher.leader_end(partition(0), Ok(LogEnd(Offset(90))), at(2)),
+        fetcher.leader_end(partition(0), EPOCH, Ok(LogEnd(Offset(90))), at(2)),
         [ask]
     );
     let start = LogStart(Offset(50));
@@ -240,13 +240,16 @@ fn out_of_range_below_the_leaders_start_begins_anew() {
         leader_epoch: EPOCH,
         start,
     };
-    assert_eq!(fetcher.leader_start(partition(0), Ok(start), at(3)), [restart]);
+    assert_eq!(
+        fetcher.leader_start(partition(0), EPOCH, Ok(start), at(3)),
+        [restart]
+    );
     let anew = LocalLog {
         start,
         end: LogEnd(Offset(50)),
         last_epoch: None,
     };
-    fetcher.truncated(partition(0), anew);
+    fetcher.truncated(partition(0), EPOCH, Outcome::Done(anew), at(0));
     assert_eq!(sent(&mut fetcher, 4).fetches[0].1.offset, Offset(50));
 }
 
@@ -256,9 +259,9 @@ fn out_of_range_within_the_leaders_log_goes_on_from_the_own_end() {
     let mut fetcher = following();
     let plan = sent(&mut fetcher, 0);
     let _ = answer(&mut fetcher, &plan, Answer::Failed(Failure::OutOfRange), 1);
-    let _ = fetcher.leader_end(partition(0), Ok(LogEnd(Offset(90))), at(2));
+    let _ = fetcher.leader_end(partition(0), EPOCH, Ok(LogEnd(Offset(90))), at(2));
     assert_eq!(
-        fetcher.leader_start(partition(0), Ok(LogStart(Offset(0))), at(3)),
+        fetcher.leader_start(partition(0), EPOCH, Ok(LogStart(Offset(0))), at(3)),
         []
     );
     assert_eq!(
@@ -309,7 +312,7 @@ fn a_passing_failure_backs_off_longer_each_time_up_to_the_configured_time() {
     assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1000, 1000]);
     let plan = sent(&mut fetcher, now);
     let _ = answer(&mut fetcher, &plan, records(), now);
-    fetcher.appended(partition(0), local(12, Some(7)));
+    fetcher.appended(partition(0), EPOCH, Outcome::Done(local(12, Some(7))), at(0));
     let plan = sent(&mut fetcher, now);
     let _ = answer(&mut fetcher, &plan, Answer::Failed(Failure::Passing), now);
     assert_eq!(
@@ -364,21 +367,36 @@ fn each_request_begins_one_partition_later() {
 #[test]
 fn a_failed_append_is_fetched_again_given_up_or_started_from_the_real_end() {
     for (failure, next) in [
-        (AppendFailure::Corrupt, Next::WaitUntil(at(21))),
-        (AppendFailure::Storage, Next::Wait),
-        (AppendFailure::NoRoom, Next::WaitUntil(at(1001))),
+        (Outcome::Refused, Next::WaitUntil(at(21))),
+        (Outcome::Failed, Next::Wait),
+        (Outcome::NoRoom, Next::WaitUntil(at(1001))),
     ] {
         let mut fetcher = following();
         let plan = sent(&mut fetcher, 0);
         let _ = answer(&mut fetcher, &plan, records(), 1);
-        fetcher.append_failed(partition(0), failure, at(1));
+        fetcher.appended(partition(0), EPOCH, failure, at(1));
         assert_eq!(fetcher.next(at(1)), next, "{failure:?}");
         let given_up = fetcher.given_up().count();
-        assert_eq!(given_up, usize::from(failure == AppendFailure::Storage));
+        assert_eq!(given_up, usize::from(failure == Outcome::Failed));
     }
     let mut fetcher = following();
     let plan = sent(&mut fetcher, 0);
     let _ = answer(&mut fetcher, &plan, records(), 1);
-    fetcher.append_failed(partition(0), AppendFailure::LogMoved(local(3, Some(2))), at(1));
+    fetcher.appended(partition(0), EPOCH, Outcome::LogMoved(local(3, Some(2))), at(1));
     assert_eq!(sent(&mut fetcher, 1).fetches[0].1.offset, Offset(3));
+}
+
+/// L-55: what cannot be cut cannot be followed, until the replica is followed anew.
+#[test]
+fn a_failed_cut_is_tried_again_for_want_of_room_and_given_up_otherwise() {
+    for (outcome, next, given_up) in [
+        (Outcome::NoRoom, Next::WaitUntil(at(1001)), 0),
+        (Outcome::Failed, Next::Wait, 1),
+    ] {
+        let mut fetcher = fetcher();
+        let _ = fetcher.follow(partition(0), EPOCH, local(10, None), HighWatermark(Offset(5)));
+        fetcher.truncated(partition(0), EPOCH, outcome, at(1));
+        assert_eq!(fetcher.next(at(1)), next, "{outcome:?}");
+        assert_eq!(fetcher.given_up().count(), given_up);
+    }
 }

@@ -28,6 +28,7 @@ fn actions(before: &Image, after: &Image) -> Vec<String> {
             to.state.leader.map(|id| id.0)
         ),
         Action::Refresh(to) => format!("refresh {} min {}", to.partition.index, to.min_in_sync.0),
+        Action::Configure(id) => format!("configure {}", id.index),
     };
     plan(before, after, ME, MIN).into_iter().map(name).collect()
 }
@@ -82,19 +83,44 @@ fn leaders_hear_of_their_minimum() {
     let before = with_orders(cluster(3), &[&[1, 2, 3], &[1]]);
     let key = "min.insync.replicas";
     let by_cluster = configured(&before, ConfigResource::ClusterDefault, key, "3");
-    assert_eq!(actions(&before, &by_cluster), ["refresh 0 min 3"]);
+    assert_eq!(actions(&before, &by_cluster), ["refresh 0 min 3", "configure 1"]);
     let by_topic = configured(&by_cluster, ConfigResource::Topic("orders".to_owned()), key, "2");
-    assert_eq!(actions(&by_cluster, &by_topic), ["refresh 0 min 2"]);
+    assert_eq!(
+        actions(&by_cluster, &by_topic),
+        ["refresh 0 min 2", "configure 1"]
+    );
     let without_effect = configured(&by_topic, ConfigResource::Broker(ME), key, "1");
-    assert_eq!(actions(&by_topic, &without_effect), Vec::<String>::new());
+    assert_eq!(
+        actions(&by_topic, &without_effect),
+        ["configure 0", "configure 1"],
+        "the minimum is the same"
+    );
 }
 
 /// L-22.
 #[test]
+fn logs_hear_of_their_configuration_led_or_not() {
+    let before = with_orders(cluster(3), &[&[1, 2], &[2, 1], &[2, 3]]);
+    let key = "max.message.bytes";
+    let of_topic = configured(&before, ConfigResource::Topic("orders".to_owned()), key, "5");
+    assert_eq!(actions(&before, &of_topic), ["configure 0", "configure 1"]);
+    let of_another = configured(
+        &before,
+        ConfigResource::Broker(BrokerId(2)),
+        "message.max.bytes",
+        "5",
+    );
+    assert_eq!(actions(&before, &of_another), Vec::<String>::new());
+    let of_all = configured(&before, ConfigResource::ClusterDefault, "message.max.bytes", "5");
+    assert_eq!(actions(&before, &of_all), ["configure 0", "configure 1"]);
+}
+
+#[test]
 fn a_log_that_the_image_does_not_give_to_this_broker_is_a_stray() {
     let image = with_orders(cluster(3), &[&[1, 2], &[2, 3]]);
-    let found = [partition(0), partition(1), partition(9)].into();
-    assert_eq!(strays(&found, &image, ME), [partition(1), partition(9)]);
+    let is_stray = |topic: &str, index| is_stray(&image, topic, PartitionIndex(index), ME);
+    assert_eq!([is_stray("orders", 0), is_stray("orders", 1)], [false, true]);
+    assert_eq!([is_stray("orders", 9), is_stray("payments", 0)], [true, true]);
 }
 
 #[test]

@@ -255,7 +255,7 @@ fn a_fenced_broker_asks_to_be_trusted_again() {
     );
 }
 
-/// R1.24, R1.27: 50 ms after the first "not yet", then every 2 s.
+/// R1.24, R1.27: 50 ms after the first "not yet", then after twice the time each, at most 2 s.
 #[test]
 fn a_controlled_shutdown_asks_until_it_is_let_go() {
     let mut life = Life::running();
@@ -272,11 +272,38 @@ fn a_controlled_shutdown_asks_until_it_is_let_go() {
         life.answer(1052, Caught::Up, Fencing::Unfenced, Leave::NotYet),
         ""
     );
-    assert_eq!(life.due(), at(3052));
-    assert_eq!(life.step(3052, Event::Tick), "heartbeat ShutDown applied=nothing");
+    assert_eq!(life.due(), at(1152));
+    let mut now = 1152;
+    for pause in [200, 400, 800, 1600, 2000, 2000] {
+        assert_eq!(life.step(now, Event::Tick), "heartbeat ShutDown applied=nothing");
+        life.answer(now, Caught::Up, Fencing::Unfenced, Leave::NotYet);
+        now += pause;
+        assert_eq!(life.due(), at(now));
+    }
+    assert_eq!(life.step(now, Event::Tick), "heartbeat ShutDown applied=nothing");
     assert_eq!(
-        life.answer(3053, Caught::Up, Fencing::Fenced, Leave::Now),
+        life.answer(now + 1, Caught::Up, Fencing::Fenced, Leave::Now),
         "goodbye, stop Released"
+    );
+}
+
+/// R1.25: a broker that leaves waits for what the others have applied; they must not wait for their next heartbeat.
+#[test]
+fn what_is_applied_is_reported_at_once_while_another_broker_leaves() {
+    let mut life = Life::running();
+    life.step(2100, Event::Tick);
+    life.answer(2101, Caught::Up, Fencing::Unfenced, Leave::NotYet);
+    assert_eq!(life.step(2200, Event::Applied(MetadataOffset(40))), "");
+    assert_eq!(
+        life.step(2200, Event::OtherLeaves),
+        "heartbeat BeUnfenced applied=40"
+    );
+    // While a question is open, the news follow its answer.
+    assert_eq!(life.step(2201, Event::Applied(MetadataOffset(41))), "");
+    assert_eq!(life.step(2201, Event::OtherLeaves), "");
+    assert_eq!(
+        life.answer(2202, Caught::Up, Fencing::Unfenced, Leave::NotYet),
+        "heartbeat BeUnfenced applied=41"
     );
 }
 

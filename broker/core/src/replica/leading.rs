@@ -30,6 +30,8 @@ pub struct Leading {
     /// Every replica but this one.
     followers: BTreeMap<BrokerId, Progress>,
     waiters: Waiters,
+    /// Requests to delete records, by the log start that every replica must have reached. Apart, for they are rare.
+    pub(super) deletions: Box<Waiters>,
     lag_max: Duration,
     next_shrink_check: Moment,
 }
@@ -50,6 +52,7 @@ impl Leading {
             epoch_start: log.end,
             log,
             waiters: Waiters::default(),
+            deletions: Box::default(),
             lag_max,
             next_shrink_check: at.after(lag_max / 2),
             assignment,
@@ -135,6 +138,7 @@ impl Leading {
             .waiters
             .drain()
             .into_iter()
+            .chain(self.deletions.drain())
             .map(|waiter| Effect::Completed { waiter, outcome });
         std::iter::once(Effect::RoleChanged).chain(told).collect()
     }
@@ -173,6 +177,7 @@ impl Leading {
         progress.fetched(fetch);
         let mut effects = self.expand_by(follower);
         effects.extend(self.advance_watermark(fetch.at));
+        effects.extend(self.release_deletions());
         Ok(effects)
     }
 
@@ -387,9 +392,13 @@ impl Leading {
         }
     }
 
-    pub(super) fn admits(&self, acks: Acks) -> Result<LeaderEpoch, ProduceRefusal> {
+    pub(super) fn admits(
+        &self,
+        acks: Acks,
+        is_repeated: impl FnOnce() -> bool,
+    ) -> Result<LeaderEpoch, ProduceRefusal> {
         let (in_sync, required) = (self.in_sync.members().len(), self.assignment.min_in_sync.0);
-        if acks == Acks::All && in_sync < required {
+        if acks == Acks::All && in_sync < required && !is_repeated() {
             return Err(ProduceRefusal::NotEnoughReplicas { in_sync, required });
         }
         Ok(self.assignment.state.leader_epoch)
@@ -400,7 +409,8 @@ impl Leading {
             required <= self.log.end.0,
             "only what is appended can be waited for"
         );
-        if required <= self.log.watermark.0 {
+        let waits = !mutants::is_selected(Mutant::AcknowledgedBeforeReplicated);
+        if required <= self.log.watermark.0 || !waits {
             return vec![Effect::Completed {
                 waiter,
                 outcome: self.outcome_of_replicated(),
@@ -412,6 +422,7 @@ impl Leading {
 
     pub(super) fn forget(&mut self, waiter: WaiterId) {
         self.waiters.forget(waiter);
+        self.deletions.forget(waiter);
     }
 
     pub(super) fn assignment(&self) -> &Assignment {

@@ -11,6 +11,7 @@
 //! Each call takes in one event and returns what must be done, in order. Must not read a log, send, or know the time.
 
 mod assignment;
+mod deletion;
 mod in_sync;
 mod leading;
 mod progress;
@@ -22,6 +23,7 @@ use std::time::Duration;
 use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionId};
 
 pub use self::assignment::{Assignment, MinInSync, Registration, Standing, min_in_sync, registration};
+pub use self::deletion::DeletionRefusal;
 pub use self::in_sync::{InSync, IsrAnswer, IsrRefusal, Member, PartitionState, Proposal};
 pub use self::leading::Leading;
 pub use self::progress::{FollowerFetch, Progress};
@@ -333,16 +335,21 @@ impl Replica {
     }
 
     /// Old records were dropped here: retention, or a request to delete them. Never beyond the watermark.
-    pub fn log_start_moved(&mut self, start: LogStart) {
+    #[must_use]
+    pub fn log_start_moved(&mut self, start: LogStart) -> Vec<Effect> {
         let (Role::Leading(Leading { log, .. }) | Role::Following(Following { log, .. })) = &mut self.role
         else {
-            return;
+            return Vec::new();
         };
         assert!(
             start.0 <= log.watermark.0,
             "only what is committed may be dropped"
         );
         log.start = log.start.max(start);
+        match &mut self.role {
+            Role::Leading(leading) => leading.release_deletions(),
+            Role::Following(_) | Role::Offline(_) => Vec::new(),
+        }
     }
 
     /// Whether what a leader of this epoch sent may change the log: to be asked before every append, truncation or
@@ -413,12 +420,20 @@ impl Replica {
 
     /// Whether a batch may be appended here, and under which leader epoch.
     ///
+    /// One that the log holds already, as `is_repeated` says, is not refused for want of replicas: it waits for them. The
+    /// refusal tells a producer that its batch is in no log, and librdkafka then sends the records again in batches of
+    /// another shape, which nothing recognises as repeated.
+    ///
     /// # Errors
     /// A [`ProduceRefusal`] with what is known here.
-    pub fn admits(&self, acks: Acks) -> Result<LeaderEpoch, ProduceRefusal> {
+    pub fn admits(
+        &self,
+        acks: Acks,
+        is_repeated: impl FnOnce() -> bool,
+    ) -> Result<LeaderEpoch, ProduceRefusal> {
         match &self.role {
             Role::Offline(_) => Err(ProduceRefusal::LogOffline),
-            Role::Leading(leading) => leading.admits(acks),
+            Role::Leading(leading) => leading.admits(acks, is_repeated),
             Role::Following(following) => Err(ProduceRefusal::NotLeader {
                 leader: following.assignment.state.leader,
                 epoch: following.assignment.state.leader_epoch,

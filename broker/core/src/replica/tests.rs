@@ -454,9 +454,10 @@ fn acks_all_needs_enough_in_sync_replicas() {
         in_sync: 2,
         required: 3,
     };
-    assert_eq!(replica.admits(Acks::All), Err(refusal));
-    assert_eq!(replica.admits(Acks::Leader), Ok(LeaderEpoch(5)));
-    assert_eq!(replica.admits(Acks::Nothing), Ok(LeaderEpoch(5)));
+    assert_eq!(replica.admits(Acks::All, || false), Err(refusal));
+    assert_eq!(replica.admits(Acks::All, || true), Ok(LeaderEpoch(5)));
+    assert_eq!(replica.admits(Acks::Leader, || false), Ok(LeaderEpoch(5)));
+    assert_eq!(replica.admits(Acks::Nothing, || false), Ok(LeaderEpoch(5)));
 }
 
 /// F-41.
@@ -545,7 +546,7 @@ fn a_deposed_leader_tells_those_who_wait_and_follows() {
         ]
     );
     assert_eq!(
-        replica.admits(Acks::Leader),
+        replica.admits(Acks::Leader, || true),
         Err(ProduceRefusal::NotLeader { leader, epoch })
     );
 }
@@ -648,7 +649,10 @@ fn a_failed_log_serves_nothing_until_it_is_opened_again() {
         replica.log_failed(),
         [Effect::RoleChanged, completed(WaitOutcome::LogOffline)]
     );
-    assert_eq!(replica.admits(Acks::Leader), Err(ProduceRefusal::LogOffline));
+    assert_eq!(
+        replica.admits(Acks::Leader, || true),
+        Err(ProduceRefusal::LogOffline)
+    );
     assert_eq!(replica.view().serving, Serving::Offline);
     let effects = replica.reopened(log(12, 10), at(5));
     assert_eq!(
@@ -658,4 +662,65 @@ fn a_failed_log_serves_nothing_until_it_is_opened_again() {
             at: end(12)
         }
     );
+}
+
+/// Follower `follower` fetched at the leader's end, with its log starting there.
+fn fetched_from(replica: &mut Replica, follower: i32, log_start: i64) -> Vec<Effect> {
+    let (follower, fetch) = fetch(follower, 10, 10, 1);
+    let fetch = FollowerFetch {
+        log_start: LogStart(Offset(log_start)),
+        ..fetch
+    };
+    replica.follower_fetched(follower, fetch).unwrap()
+}
+
+#[test]
+fn a_deletion_waits_until_every_replica_that_is_alive_has_moved_its_start() {
+    let (mut replica, _) = leader(&[1, 2, 3], log(10, 10), 1);
+    let start = replica.admits_deletion(4).unwrap();
+    assert_eq!(replica.log_start_moved(start), []);
+    assert_eq!(replica.await_deletion(ONE, start), []);
+    assert_eq!(replica.low_watermark(), None, "nothing is known of the followers");
+    fetched_from(&mut replica, 2, 4);
+    fetched_from(&mut replica, 3, 0);
+    assert_eq!(replica.low_watermark(), Some(LogStart(Offset(0))));
+    let effects = fetched_from(&mut replica, 3, 5);
+    assert_eq!(effects, [completed(WaitOutcome::Replicated)]);
+    assert_eq!(replica.low_watermark(), Some(start));
+}
+
+#[test]
+fn a_deletion_does_not_wait_for_a_replica_that_is_fenced() {
+    let assignment = assignment(1, Some(1), &[1, 2], 1).standing(2, Standing::Fenced);
+    let (mut replica, _) = Replica::opened(assignment, log(10, 10), LAG_MAX, at(0));
+    let start = replica.admits_deletion(-1).unwrap();
+    assert_eq!(start, LogStart(Offset(10)));
+    assert_eq!(replica.log_start_moved(start), []);
+    assert_eq!(
+        replica.await_deletion(ONE, start),
+        [completed(WaitOutcome::Replicated)]
+    );
+}
+
+#[test]
+fn only_what_is_committed_can_be_deleted_and_only_at_the_leader() {
+    let (replica, _) = leader(&[1, 2], log(10, 6), 1);
+    for given in [7, 10, -2] {
+        let refusal = replica.admits_deletion(given).unwrap_err();
+        assert!(
+            matches!(refusal, DeletionRefusal::OutOfRange { .. }),
+            "{given}: {refusal}"
+        );
+    }
+    let refusal = follower(log(10, 10)).admits_deletion(1).unwrap_err();
+    assert!(matches!(refusal, DeletionRefusal::NotLeader { .. }), "{refusal}");
+}
+
+#[test]
+fn a_leader_that_ends_tells_those_who_delete() {
+    let (mut replica, _) = leader(&[1, 2], log(10, 10), 1);
+    let start = replica.admits_deletion(4).unwrap();
+    assert_eq!(replica.log_start_moved(start), []);
+    assert_eq!(replica.await_deletion(ONE, start), []);
+    assert!(replica.log_failed().contains(&completed(WaitOutcome::LogOffline)));
 }

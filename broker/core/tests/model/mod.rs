@@ -6,7 +6,7 @@
 
 pub mod connection;
 mod controller;
-mod log;
+pub mod log;
 mod node;
 
 use std::collections::BTreeMap;

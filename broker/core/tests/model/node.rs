@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use broker_core::fetch::{Claim, FetchRefusal, Reader, admit, check_range, divergence};
-use broker_core::fetcher::{self, Answer, AppendFailure, Failure, Fetch, Fetcher, LocalLog, Next};
+use broker_core::fetcher::{self, Answer, Failure, Fetch, Fetcher, LocalLog, Next, Outcome};
 use broker_core::offsets::{HighWatermark, LogFacts, Offset};
 use broker_core::replica::{Assignment, Effect, FollowerFetch, Replica, Role};
 use broker_core::time::Moment;
@@ -250,24 +250,26 @@ impl World {
                         end: this.log.end(),
                         last_epoch: this.log.last_epoch(),
                     };
-                    fetcher.append_failed(PARTITION, AppendFailure::LogMoved(log), now);
+                    fetcher.appended(PARTITION, leader_epoch, Outcome::LogMoved(log), now);
                     return;
                 }
                 records.iter().for_each(|record| this.log.append(*record));
                 let mut effects = replica.appended(this.log.end(), now);
                 effects.extend(replica.leader_said(watermark, log_start));
-                let local = this.local();
-                this.fetcher.as_mut().unwrap().appended(PARTITION, local);
+                let done = Outcome::Done(this.local());
+                let fetcher = this.fetcher.as_mut().unwrap();
+                fetcher.appended(PARTITION, leader_epoch, done, now);
                 self.carry_out(node, effects);
             }
             fetcher::Effect::TruncateTo { leader_epoch, to, .. } => {
                 replica.follows(leader_epoch).unwrap();
                 this.log.truncate(to);
                 replica.truncated(to);
-                let local = this.local();
-                this.fetcher.as_mut().unwrap().truncated(PARTITION, local);
+                let done = Outcome::Done(this.local());
+                let fetcher = this.fetcher.as_mut().unwrap();
+                fetcher.truncated(PARTITION, leader_epoch, done, now);
             }
-            fetcher::Effect::AskLeaderEnd { .. } => self.locate(node),
+            fetcher::Effect::AskLeaderEnd { leader_epoch, .. } => self.locate(node, leader_epoch),
             fetcher::Effect::AskLeaderStart { .. } | fetcher::Effect::RestartAt { .. } => {
                 unreachable!("no log here starts above zero")
             }
@@ -275,7 +277,7 @@ impl World {
     }
 
     /// Tells a follower where its leader's log ends, if that still leads.
-    fn locate(&mut self, node: usize) {
+    fn locate(&mut self, node: usize, leader_epoch: LeaderEpoch) {
         let now = self.now;
         let leader = self.nodes[node].fetcher.as_ref().unwrap().leader().0 as usize;
         let leads = self.nodes[leader]
@@ -288,14 +290,15 @@ impl World {
             Err(Failure::Passing)
         };
         let fetcher = self.nodes[node].fetcher.as_mut().unwrap();
-        for effect in fetcher.leader_end(PARTITION, end, now) {
+        for effect in fetcher.leader_end(PARTITION, leader_epoch, end, now) {
             if matches!(effect, fetcher::Effect::AskLeaderStart { .. }) {
                 let start = Ok(self.nodes[leader].log.start());
-                let more = self.nodes[node]
-                    .fetcher
-                    .as_mut()
-                    .unwrap()
-                    .leader_start(PARTITION, start, now);
+                let more = self.nodes[node].fetcher.as_mut().unwrap().leader_start(
+                    PARTITION,
+                    leader_epoch,
+                    start,
+                    now,
+                );
                 assert!(more.is_empty(), "no log here starts above zero");
             } else {
                 self.carry_out_fetched(node, effect, &[]);
