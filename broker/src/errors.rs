@@ -3,11 +3,16 @@
 //! Must not: decide anything else. A handler that needs a code asks here, or names the rule that fixes it.
 
 use broker_core::fetch::FetchRefusal;
+use broker_core::group;
 use broker_core::produce::{ProduceRefusal, WaitOutcome};
+use broker_core::replica::DeletionRefusal;
 use broker_core::session::SessionRefusal;
 use millrace_proto::v1::{Refusal, RefusalKind};
 use partition_log::{AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw};
 use wire::ErrorCode;
+
+use crate::coordinator::Unanswered;
+use crate::storage::lane::DeletionFailure;
 
 /// A handler panicked.
 pub const CRASHED: ErrorCode = ErrorCode::UNKNOWN_SERVER_ERROR;
@@ -176,6 +181,18 @@ pub fn of_wait(outcome: WaitOutcome) -> ErrorCode {
     }
 }
 
+/// Why no records are deleted (L-27).
+pub fn of_deletion(failure: &DeletionFailure) -> ErrorCode {
+    match failure {
+        DeletionFailure::Refused(DeletionRefusal::NotLeader { .. }) => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+        DeletionFailure::Refused(DeletionRefusal::OutOfRange { .. }) => ErrorCode::OFFSET_OUT_OF_RANGE,
+        DeletionFailure::Refused(DeletionRefusal::LogOffline) | DeletionFailure::Fault => {
+            ErrorCode::KAFKA_STORAGE_ERROR
+        }
+        DeletionFailure::NotByPolicy => ErrorCode::POLICY_VIOLATION,
+    }
+}
+
 /// Why nothing was read.
 pub fn of_read(error: &ReadError) -> ErrorCode {
     match error {
@@ -215,5 +232,36 @@ pub fn of_session(refusal: &SessionRefusal) -> ErrorCode {
         SessionRefusal::NotFound(_) => ErrorCode::FETCH_SESSION_ID_NOT_FOUND,
         SessionRefusal::OtherEpoch { .. } => ErrorCode::INVALID_FETCH_SESSION_EPOCH,
         SessionRefusal::OtherNaming { .. } => ErrorCode::FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+}
+
+/// Why a coordinator gives no answer (G-1).
+pub fn of_unanswered(why: Unanswered) -> ErrorCode {
+    match why {
+        Unanswered::Elsewhere => ErrorCode::NOT_COORDINATOR,
+        Unanswered::Loading => ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+        Unanswered::Broken => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+    }
+}
+
+/// Why a group does not do what it is asked (G-2, G-6 to G-58).
+pub fn of_group(refusal: group::Refusal) -> ErrorCode {
+    use group::Refusal as R;
+    match refusal {
+        R::InvalidGroupId => ErrorCode::INVALID_GROUP_ID,
+        R::InvalidSessionTimeout => ErrorCode::INVALID_SESSION_TIMEOUT,
+        R::UnknownMember => ErrorCode::UNKNOWN_MEMBER_ID,
+        R::FencedInstance => ErrorCode::FENCED_INSTANCE_ID,
+        R::IllegalGeneration => ErrorCode::ILLEGAL_GENERATION,
+        R::RebalanceInProgress => ErrorCode::REBALANCE_IN_PROGRESS,
+        R::InconsistentProtocol => ErrorCode::INCONSISTENT_GROUP_PROTOCOL,
+        R::GroupFull => ErrorCode::GROUP_MAX_SIZE_REACHED,
+        R::MemberIdRequired => ErrorCode::MEMBER_ID_REQUIRED,
+        R::GroupNotFound => ErrorCode::GROUP_ID_NOT_FOUND,
+        R::NonEmptyGroup => ErrorCode::NON_EMPTY_GROUP,
+        R::MetadataTooLarge => ErrorCode::OFFSET_METADATA_TOO_LARGE,
+        R::WriteUnavailable => ErrorCode::COORDINATOR_NOT_AVAILABLE,
+        R::WriteElsewhere => ErrorCode::NOT_COORDINATOR,
+        R::WriteImpossible => ErrorCode::UNKNOWN_SERVER_ERROR,
     }
 }

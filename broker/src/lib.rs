@@ -5,9 +5,12 @@
 
 mod checkpoints;
 mod controllers;
+mod coordinator;
 mod errors;
 mod essential;
 mod handlers;
+pub mod log_level;
+mod metrics;
 mod net;
 mod node;
 mod producer_ids;

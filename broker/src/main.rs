@@ -14,6 +14,8 @@ use broker::run::{self, Outcome};
 use clap::Parser;
 use metadata::config::NodeConfig;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -38,10 +40,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .init();
+    let (filter, reload) = tracing_subscriber::reload::Layer::new(filter);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(filter).with(lines).init();
+    broker::log_level::install(reload);
     let config = match resolve(&arguments) {
         Ok(config) => config,
         Err(lines) => {

@@ -2,18 +2,19 @@
 //!
 //! Must not: decide. It holds the parts together and knows their way to each other.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use broker_core::lanes;
 use broker_core::time::Moment;
 use host::{Clock, Entropy};
-use metadata::config::{BrokerSettings, NodeConfig};
+use metadata::config::{BrokerSettings, NodeConfig, broker_value};
 use metadata::ids::{BrokerEpoch, BrokerId, MetadataOffset};
 use metadata::image::Image;
-use metadata::record::Endpoint;
+use metadata::record::{ConfigResource, Endpoint};
 use millrace_proto::v1;
 use parking_lot::Mutex;
 use tokio::sync::watch;
@@ -21,11 +22,14 @@ use tracing::{debug, error, warn};
 
 use crate::controllers::Controllers;
 use crate::controllers::admin::{self, Command, OutOfTime};
+use crate::coordinator::{self, Coordinators};
 use crate::handlers::Call;
+use crate::metrics::{BrokerMetrics, Health};
+use crate::net::listener::{Counts, Limits};
 use crate::producer_ids::ProducerIdShelf;
 use crate::sessions::FetchSessions;
 use crate::stop::Stop;
-use crate::storage::dirs::Dirs;
+use crate::storage::dirs::{Dirs, Loading};
 use crate::storage::hosted::Partitions;
 
 /// How long the controller may take for a topic that nobody waits for.
@@ -41,6 +45,9 @@ pub struct Published {
     /// The cluster's id.
     pub cluster_id: Arc<str>,
 }
+
+/// How long a controller is looked for on behalf of a request that names no time of its own (R5.42).
+const FORWARD_TIME: Duration = Duration::from_secs(60);
 
 /// Everything of this broker that others need.
 pub struct Node {
@@ -66,10 +73,18 @@ pub struct Node {
     pub fetch_sessions: FetchSessions,
     /// Producer ids to hand out.
     pub producer_ids: Arc<ProducerIdShelf>,
+    /// The groups that are coordinated here.
+    pub coordinators: Coordinators,
     /// What answers are made from.
     pub published: ArcSwap<Published>,
     /// The way to ask the node to stop.
     pub stop: Stop,
+    /// What it counts.
+    pub metrics: Arc<BrokerMetrics>,
+    /// What probes are told.
+    pub health: Arc<Health>,
+    /// The connections of clients.
+    pub connections: Arc<Counts>,
     /// Next offset of the published image.
     newest: watch::Sender<MetadataOffset>,
     /// Below this, every lane has done what the image asks for.
@@ -95,8 +110,14 @@ pub struct Parts {
     pub controllers: Arc<Controllers>,
     /// The log directories.
     pub dirs: Arc<Dirs>,
+    /// The groups' lanes.
+    pub coordinators: Coordinators,
     /// The cluster, as the directories say.
     pub cluster_id: String,
+    /// What it counts.
+    pub metrics: Arc<BrokerMetrics>,
+    /// What probes are told.
+    pub health: Arc<Health>,
 }
 
 impl Node {
@@ -113,6 +134,9 @@ impl Node {
             id: BrokerId(parts.settings.node_id.0),
             config: parts.config,
             fetch_sessions: FetchSessions::new(sessions_max),
+            connections: Arc::default(),
+            metrics: parts.metrics,
+            health: parts.health,
             settings: parts.settings,
             endpoints: parts.endpoints,
             clock: parts.clock,
@@ -121,6 +145,7 @@ impl Node {
             dirs: parts.dirs,
             partitions: Arc::default(),
             producer_ids,
+            coordinators: parts.coordinators,
             published: ArcSwap::from_pointee(published),
             stop: Stop::default(),
             newest: watch::Sender::new(MetadataOffset(0)),
@@ -159,6 +184,24 @@ impl Node {
         }
     }
 
+    /// How many connections there may be now; both keys can change while this broker runs (R4.22).
+    pub fn connection_limits(&self) -> Limits {
+        let image = &self.published.load().image;
+        let given = |resource| image.configs.get(&resource).map(AsRef::as_ref);
+        let own: Option<&BTreeMap<String, String>> = given(ConfigResource::Broker(self.id));
+        let cluster = given(ConfigResource::ClusterDefault);
+        let limit = |key| {
+            let value = broker_value(key, &self.config, &own, &cluster).integer();
+            value
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or(usize::MAX)
+        };
+        Limits {
+            all: limit("max.connections"),
+            by_address: limit("max.connections.per.ip"),
+        }
+    }
+
     /// Makes an image the one that answers are made from.
     pub fn publish(&self, image: Arc<Image>) {
         let next_offset = image.next_offset;
@@ -170,6 +213,19 @@ impl Node {
     /// Every lane has carried out the images below this offset.
     pub fn applied(&self, offset: MetadataOffset) {
         self.visible.send_replace(offset);
+    }
+
+    /// Tells whenever every lane has carried out more of the metadata.
+    pub fn visible(&self) -> watch::Receiver<MetadataOffset> {
+        self.visible.subscribe()
+    }
+
+    /// Whether every log that the first image asks for was opened.
+    pub fn loading(&self) -> Loading {
+        match self.visible.borrow().0 {
+            0 => Loading::Unfinished,
+            _ => Loading::Finished,
+        }
     }
 
     /// Waits for an image after the one with this next offset.
@@ -196,6 +252,14 @@ impl Node {
         admin::forward(&self.controllers, command, millis(timeout_ms)).await
     }
 
+    /// As [`Self::forward`], for requests that name no time of their own (R5.42).
+    ///
+    /// # Errors
+    /// [`OutOfTime`].
+    pub async fn forward_timeless<C: Command>(&self, command: C) -> Result<C::Reply, OutOfTime> {
+        admin::forward(&self.controllers, command, FORWARD_TIME).await
+    }
+
     /// A name for one request that no other has.
     pub fn request_id(&self) -> String {
         format!(
@@ -206,35 +270,46 @@ impl Node {
         )
     }
 
-    /// Asks for a topic that a client named and that does not exist; nobody waits for it (A-24, R2.60).
+    /// Asks for a topic that a client named and that does not exist; nobody waits for it (A-24, R2.60). An internal topic
+    /// is made as its coordinator needs it.
     pub fn auto_create(self: &Arc<Self>, call: &Call, name: &str) {
-        if !self.being_created.lock().insert(name.to_owned()) {
-            return;
-        }
         let explicitly = |key: &str, value: i32| self.config.given_text(key).map(|_| value);
         let topics = &self.settings.topics;
-        let topic = v1::NewTopic {
-            name: name.to_owned(),
-            partitions: explicitly(
-                "num.partitions",
-                i32::try_from(topics.partitions).unwrap_or(i32::MAX),
-            ),
-            replication_factor: explicitly(
-                "default.replication.factor",
-                i32::from(topics.replication_factor),
-            ),
-            ..Default::default()
-        };
+        self.create_topic(
+            call,
+            match name {
+                coordinator::OFFSETS => coordinator::offsets_topic(&self.config),
+                name => v1::NewTopic {
+                    name: name.to_owned(),
+                    partitions: explicitly(
+                        "num.partitions",
+                        i32::try_from(topics.partitions).unwrap_or(i32::MAX),
+                    ),
+                    replication_factor: explicitly(
+                        "default.replication.factor",
+                        i32::from(topics.replication_factor),
+                    ),
+                    ..Default::default()
+                },
+            },
+        );
+    }
+
+    fn create_topic(self: &Arc<Self>, call: &Call, topic: v1::NewTopic) {
+        let name = topic.name.clone();
+        if !self.being_created.lock().insert(name.clone()) {
+            return;
+        }
         let command = v1::CreateTopicsRequest {
             caller: Some(call.caller()),
             topics: vec![topic],
             validate_only: false,
             timeout_ms: i32::try_from(AUTO_CREATE_TIMEOUT.as_millis()).unwrap_or(i32::MAX),
         };
-        let (node, name) = (Arc::clone(self), name.to_owned());
+        let node = Arc::clone(self);
         tokio::spawn(async move {
             match admin::forward(&node.controllers, command, AUTO_CREATE_TIMEOUT).await {
-                Ok(_) => debug!(topic = %name, "topic created because a client named it"),
+                Ok(reply) => log_creation(&name, &reply),
                 Err(error) => warn!(topic = %name, %error, "a topic that a client named was not created"),
             }
             node.being_created.lock().remove(&name);
@@ -245,11 +320,7 @@ impl Node {
     pub fn set_strays_aside(&self, image: &Image) {
         for partition in self.dirs.on_disk() {
             let index = metadata::ids::PartitionIndex(partition.partition);
-            let assigned = image
-                .topic_named(&partition.topic)
-                .and_then(|topic| topic.partitions.get(&index))
-                .is_some_and(|state| state.replicas.contains(&self.id));
-            if assigned {
+            if !lanes::is_stray(image, &partition.topic, index, self.id) {
                 continue;
             }
             match self.dirs.set_aside(&partition) {
@@ -259,6 +330,18 @@ impl Node {
                 Err(fault) => error!(%partition, %fault, "a stray log cannot be set aside"),
             }
         }
+    }
+}
+
+fn log_creation(name: &str, reply: &v1::CreateTopicsReply) {
+    use v1::new_topic_result::Result as Outcome;
+    let refused = reply.topics.iter().find_map(|topic| match &topic.result {
+        Some(Outcome::Refused(refusal)) => Some(&refusal.message),
+        Some(Outcome::Made(_)) | None => None,
+    });
+    match refused {
+        Some(why) => warn!(topic = %name, %why, "a topic that a client named was refused"),
+        None => debug!(topic = %name, "topic created because a client named it"),
     }
 }
 

@@ -13,10 +13,11 @@ use std::time::Duration;
 use broker_core::follow::Follower;
 use broker_core::lifecycle::{Cause, Lifecycle, Timing};
 use host::{Clock, Entropy, OsClock, OsDisk, OsEntropy};
-use metadata::config::{BrokerSettings, NodeConfig};
+use metadata::config::{BrokerSettings, MetricsListener, NodeConfig};
 use metadata::ids::IncarnationId;
 use metadata::record::{Endpoint, SecurityProtocol};
 use metadata::uuid::Uuid;
+use observe::Watched;
 use partition_log::{DirOwner, LogHost};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -28,18 +29,23 @@ use crate::checkpoints;
 use crate::controllers::follow::Following;
 use crate::controllers::session::{Life, Session, Told};
 use crate::controllers::{Controllers, cluster};
+use crate::coordinator::{self, Coordinators};
 use crate::essential;
-use crate::net::listener::{self, Bound, Counts};
+use crate::metrics::{State, Watch, gauges};
+use crate::net::listener::{self, Bound};
 use crate::node::{Node, Parts};
 use crate::replication::{self, FetchOrder};
 use crate::stop::Reason;
-use crate::storage::dirs::{self, Dirs};
+use crate::storage::dirs::{self, Dirs, Loading};
 use crate::storage::lane::{self, Event, LaneHandle};
 use crate::storage::shared::{Doomed, Shared};
 use crate::storage::sync::SyncThreads;
 
 /// The most lanes. More threads than that wait for each other at the disk.
 const LANES_MAX: usize = 8;
+
+/// How long the last answers may take to leave: what waits for others was answered when leaderships moved.
+const LAST_ANSWERS_MAX: Duration = Duration::from_millis(500);
 
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +70,7 @@ pub fn run(config: NodeConfig) -> Outcome {
     if let Err(why) = select_mutant() {
         return Outcome::NotBegun(vec![why]);
     }
-    let bound = match bind(&settings) {
+    let bound = match bind(&settings).and_then(|bound| Ok((bound, bind_metrics(&settings)?))) {
         Ok(bound) => bound,
         Err(line) => return Outcome::NotBegun(vec![line]),
     };
@@ -125,6 +131,16 @@ fn bind(settings: &BrokerSettings) -> Result<Vec<Bound>, String> {
     bound.collect()
 }
 
+/// Where this broker is watched, if that is configured.
+fn bind_metrics(settings: &BrokerSettings) -> Result<Option<observe::Endpoint>, String> {
+    let Some(MetricsListener { host, port }) = &settings.metrics else {
+        return Ok(None);
+    };
+    let bound = observe::bind(host, *port);
+    let bound = bound.map_err(|error| format!("metrics.listener={host}:{port}: cannot be bound; {error}"))?;
+    Ok(Some(bound))
+}
+
 /// What others are told to dial; ports that the system chose are known now.
 fn endpoints(settings: &BrokerSettings, bound: &[Bound]) -> Vec<Endpoint> {
     let machine = || {
@@ -150,13 +166,24 @@ fn endpoints(settings: &BrokerSettings, bound: &[Bound]) -> Vec<Endpoint> {
     told.collect()
 }
 
-async fn live(config: Arc<NodeConfig>, settings: BrokerSettings, bound: Vec<Bound>) -> Outcome {
+async fn live(
+    config: Arc<NodeConfig>,
+    settings: BrokerSettings,
+    (bound, endpoint): (Vec<Bound>, Option<observe::Endpoint>),
+) -> Outcome {
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return Outcome::Failed(format!("no signals: {error}")),
     };
     let (clock, entropy): (Arc<dyn Clock>, Arc<dyn Entropy>) =
         (Arc::new(OsClock::new()), Arc::new(OsEntropy));
+    let watch = Arc::new(Watch::new(Arc::clone(&clock)));
+    // First of all: a probe must not take a broker that opens its logs for a dead one.
+    if let Some(endpoint) = endpoint {
+        info!(address = %endpoint.address(), "metrics and probes are served");
+        let watched: Arc<dyn Watched> = Arc::clone(&watch) as Arc<dyn Watched>;
+        tokio::spawn(endpoint.serve(watched));
+    }
     let host = LogHost {
         disk: Arc::new(OsDisk),
         entropy: Arc::clone(&entropy),
@@ -180,13 +207,18 @@ async fn live(config: Arc<NodeConfig>, settings: BrokerSettings, bound: Vec<Boun
         cluster_id: cluster_id.clone(),
         node_id,
     };
-    let opened = Dirs::open(host, &settings.log_dirs, &owner);
-    let dirs = match opened {
+    let dirs = match Dirs::open(host, Arc::clone(&clock), &settings.log_dirs, &owner) {
         Ok(dirs) => Arc::new(dirs),
         Err(error) => return Outcome::NotBegun(vec![format!("log.dirs: {error}")]),
     };
+    watch.health.recovers(Arc::clone(dirs.recovery()));
     let endpoints = endpoints(&settings, &bound);
+    let coordinators = match Coordinators::start(&config, &clock) {
+        Ok(coordinators) => coordinators,
+        Err(error) => return Outcome::Failed(format!("no threads: {error}")),
+    };
     let node = Node::new(Parts {
+        coordinators,
         config,
         settings,
         endpoints,
@@ -195,7 +227,10 @@ async fn live(config: Arc<NodeConfig>, settings: BrokerSettings, bound: Vec<Boun
         controllers,
         dirs,
         cluster_id,
+        metrics: Arc::clone(&watch.metrics),
+        health: Arc::clone(&watch.health),
     });
+    gauges(&watch.metrics.metrics, &node);
     match Running::start(node) {
         Ok(running) => running.until_stopped(bound, signals).await,
         Err(error) => Outcome::Failed(format!("no threads: {error}")),
@@ -229,6 +264,7 @@ impl Running {
             "in-sync proposals",
             replication::isr::run(Arc::clone(&node), submitted),
         );
+        essential::spawn("group leadership", coordinator::watch::run(Arc::clone(&node)));
         essential::spawn("fetchers", replication::fetchers::run(Arc::clone(&node), orders));
         Ok(Running {
             node,
@@ -279,21 +315,15 @@ impl Running {
     }
 
     fn serve(&self, bound: Vec<Bound>) -> std::io::Result<()> {
-        let counts = Counts::new(&self.node.settings.limits);
         let mut addresses = Vec::new();
         for bound in bound {
             let address = bound.address;
             let (name, listener) = bound.listen()?;
             addresses.push(format!("{name}://{address}"));
-            let (node, counts) = (Arc::clone(&self.node), Arc::clone(&counts));
-            tokio::spawn(listener::accept(
-                name,
-                listener,
-                node,
-                counts,
-                self.stopping.subscribe(),
-            ));
+            let node = Arc::clone(&self.node);
+            tokio::spawn(listener::accept(name, listener, node, self.stopping.subscribe()));
         }
+        self.node.health.listening();
         let epoch = self.node.epoch().map_or(-1, |epoch| epoch.0);
         info!(broker = %self.node.id, epoch, partitions = self.node.partitions.len(), listeners = addresses.join(","),
             "ready");
@@ -303,26 +333,49 @@ impl Running {
     /// Closes the logs, writes the checkpoints, then the mark (L-24).
     async fn close(self, cause: &Cause) -> Outcome {
         self.stopping.send_replace(true);
+        self.node.health.is(State::Closing);
+        // What is in flight is answered first; a peer that takes nothing in holds nobody up.
+        let answered = self.node.connections.all_ended();
+        if tokio::time::timeout(LAST_ANSWERS_MAX, answered).await.is_err() {
+            let left = self.node.connections.count();
+            info!(
+                connections = left,
+                "closing with requests that are not answered yet"
+            );
+        }
+        info!(partitions = self.node.partitions.len(), "closing the logs");
+        let begun = self.node.clock.now();
         // A checkpoint taken from lanes that have ended would be empty.
         self.housekeeping.iter().for_each(JoinHandle::abort);
-        let mut marks = Vec::new();
-        for lane in &self.lanes {
+        // All at once: each has its own logs.
+        let closing = self.lanes.iter().map(|lane| {
             let (reply, closed) = oneshot::channel();
             lane.send(Event::Close(reply));
+            closed
+        });
+        let closing: Vec<_> = closing.collect();
+        let mut marks = Vec::new();
+        for closed in closing {
             marks.extend(closed.await.unwrap_or_default());
         }
-        let (dirs, epoch) = (Arc::clone(&self.node.dirs), self.node.epoch());
+        let (dirs, loading) = (Arc::clone(&self.node.dirs), self.node.loading());
+        // One that did not come to be registered leaves the mark that it found.
+        let epoch = self.node.epoch().or_else(|| dirs.previous_epoch());
         let written = tokio::task::spawn_blocking(move || {
-            dirs.write_high_watermarks(&marks)?;
-            dirs.write_recovery(&marks)?;
-            epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch))
+            // The checkpoints tell of logs that were not opened, too; what lanes know would take their place.
+            if loading == Loading::Finished {
+                dirs.write_high_watermarks(&marks)?;
+                dirs.write_recovery(&marks)?;
+            }
+            epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch, loading))
         });
         match written.await {
             Ok(Ok(())) => {}
             Ok(Err(fault)) => error!(%fault, "the shutdown is not clean"),
             Err(error) => error!(%error, "the shutdown is not clean"),
         }
-        info!(?cause, "stopped");
+        let took_ms = self.node.clock.now().since(begun).as_millis();
+        info!(?cause, took_ms, "stopped");
         match cause {
             Cause::Released | Cause::NothingToHandOver | Cause::ShutdownTimedOut | Cause::Orphaned => {
                 Outcome::Stopped
@@ -362,8 +415,9 @@ fn start_lanes(
         clock: Arc::clone(&node.clock),
         dirs: Arc::clone(&node.dirs),
         partitions: Arc::clone(&node.partitions),
+        metrics: Arc::clone(&node.metrics),
         lag_max: node.settings.replica_lag_max,
-        syncs: SyncThreads::start(node.dirs.count())?,
+        syncs: SyncThreads::start(node.dirs.count(), &node.metrics)?,
         proposals,
         fetching,
         doomed,

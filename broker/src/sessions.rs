@@ -20,6 +20,12 @@ impl FetchSessions {
         }
     }
 
+    /// How many sessions there are, and how many partitions they hold.
+    pub fn size(&self) -> (usize, usize) {
+        let cache = self.cache.lock();
+        (cache.len(), cache.partitions())
+    }
+
     /// What a request reads.
     ///
     /// # Errors

@@ -10,8 +10,10 @@ use std::time::Duration;
 
 use millrace_proto::v1::admin_client::AdminClient;
 use millrace_proto::v1::{
-    AllocateProducerIdsReply, AllocateProducerIdsRequest, AlterPartitionReply, AlterPartitionRequest,
-    CreateTopicsReply, CreateTopicsRequest, DeleteTopicsReply, DeleteTopicsRequest, Refusal, RefusalKind,
+    AllocateProducerIdsReply, AllocateProducerIdsRequest, AlterConfigsReply, AlterConfigsRequest,
+    AlterPartitionReply, AlterPartitionRequest, CreatePartitionsReply, CreatePartitionsRequest,
+    CreateTopicsReply, CreateTopicsRequest, DeleteTopicsReply, DeleteTopicsRequest, ElectLeadersReply,
+    ElectLeadersRequest, Refusal, RefusalKind,
 };
 use tonic::transport::Channel;
 use tonic::{Response, Status};
@@ -63,6 +65,9 @@ macro_rules! command {
 
 command!(CreateTopicsRequest, CreateTopicsReply, create_topics);
 command!(DeleteTopicsRequest, DeleteTopicsReply, delete_topics);
+command!(CreatePartitionsRequest, CreatePartitionsReply, create_partitions);
+command!(AlterConfigsRequest, AlterConfigsReply, alter_configs);
+command!(ElectLeadersRequest, ElectLeadersReply, elect_leaders);
 command!(AlterPartitionRequest, AlterPartitionReply, alter_partition);
 command!(
     AllocateProducerIdsRequest,

@@ -7,6 +7,7 @@ pub mod admin;
 pub mod cluster;
 pub mod follow;
 pub mod session;
+pub mod status;
 
 use std::collections::HashMap;
 use std::time::Duration;

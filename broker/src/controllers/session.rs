@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_core::lifecycle::{
-    Cause, Effect, Event, Fencing, Heartbeat, HeartbeatAnswer, Lifecycle, Refusal, Wish,
+    Cause, Effect, Event, Fencing, Heartbeat, HeartbeatAnswer, Lifecycle, Refusal, Wish, other_leaves,
 };
 use metadata::ids::{BrokerEpoch, ControllerId, IncarnationId, MetadataOffset};
 use millrace_proto::v1::session_client::SessionClient;
@@ -119,6 +119,7 @@ impl Session {
                 if let Some(epoch) = self.lifecycle.epoch() {
                     self.node.set_epoch(epoch);
                 }
+                self.node.health.lives(self.lifecycle.phase());
             }
             let Some(next) = self.lifecycle.next_tick() else {
                 return;
@@ -127,7 +128,13 @@ impl Session {
                 incoming = self.incoming.recv() => match incoming {
                     Some(Incoming::Stream(number, event)) if number == self.streams_opened => event,
                     Some(Incoming::Stream(..)) => continue,
-                    Some(Incoming::Told(Told::Applied(offset))) => Event::Applied(offset),
+                    Some(Incoming::Told(Told::Applied(offset))) => {
+                        if other_leaves(&self.node.published.load().image, self.node.id) {
+                            // Behind the one that is pushed last.
+                            events.push(Event::OtherLeaves);
+                        }
+                        Event::Applied(offset)
+                    }
                     Some(Incoming::Told(Told::DirectoryFailed(directory))) => Event::DirectoryFailed(directory),
                     Some(Incoming::Told(Told::ShutdownAsked)) => Event::ShutdownAsked,
                     None => return,
@@ -143,11 +150,19 @@ impl Session {
             Effect::OpenSession(prefer) => self.open(prefer),
             Effect::CloseSession => self.close(),
             Effect::Register => self.say(Says::Register(self.registration())).await,
+            Effect::Heartbeat(heartbeat) if heartbeat.wish == Wish::ShutDown => {
+                let led = self.node.partitions.led();
+                info!(led, "waiting to be let go");
+                self.say(Says::Heartbeat(self.words_of(&heartbeat))).await;
+            }
             Effect::Heartbeat(heartbeat) => self.say(Says::Heartbeat(self.words_of(&heartbeat))).await,
             // The lanes open and recover their logs with the first image; only then is anything applied.
             Effect::RecoverLogs => return Some(Event::LogsRecovered),
             Effect::Serve => self.lives(Life::Serving),
-            Effect::Fenced(Fencing::Fenced) => warn!("fenced by the controller"),
+            Effect::Fenced(Fencing::Fenced) => {
+                self.node.metrics.fenced.inc();
+                warn!("fenced by the controller");
+            }
             Effect::Fenced(Fencing::Unfenced) => info!("unfenced by the controller"),
             Effect::Orphaned => error!("this broker's registration is gone; restart it to register again"),
             Effect::Goodbye => {
@@ -285,11 +300,15 @@ fn heard(node: &Node, address: &str, said: controller_says::Says) -> Event {
     use controller_says::Says as Answer;
     match said {
         Answer::Registered(registered) => Event::Registered(BrokerEpoch(registered.epoch)),
-        Answer::Heartbeat(reply) => Event::HeartbeatAnswered(HeartbeatAnswer {
-            is_caught_up: reply.is_caught_up,
-            is_fenced: reply.is_fenced,
-            should_shut_down: reply.should_shut_down,
-        }),
+        Answer::Heartbeat(reply) => {
+            let timeout = node.settings.session_timeout;
+            node.health.answered(node.clock.now(), timeout);
+            Event::HeartbeatAnswered(HeartbeatAnswer {
+                is_caught_up: reply.is_caught_up,
+                is_fenced: reply.is_fenced,
+                should_shut_down: reply.should_shut_down,
+            })
+        }
         Answer::Refused(refusal) => Event::Refused(refused(node, address, &refusal)),
         Answer::Moved(moved) => {
             node.controllers.unlearn(address, moved.active.as_ref());

@@ -15,34 +15,23 @@ use wire::messages::describe_configs::{
     DescribeConfigsResult, DescribeConfigsSynonym,
 };
 
+use super::resources::{BROKER, KNOWN, LOGGER, Refused, TOPIC};
 use super::{Call, Refusable, topics};
+use crate::log_level;
 
-const TOPIC: i8 = 2;
-const BROKER: i8 = 4;
-const LOGGER: i8 = 8;
-/// Resource types that Kafka has and this broker does not serve yet: client metrics and groups.
-const KNOWN_ELSEWHERE: [i8; 2] = [16, 32];
 /// Where a logger's level comes from, in the answer.
 const LOGGER_SOURCE: i8 = 6;
-
-struct Refused {
-    code: ErrorCode,
-    message: Option<String>,
-}
 
 /// Answers the request.
 pub fn answer(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
     // A type that does not exist spoils the whole request.
-    let unknown = |resource: &DescribeConfigsResource| {
-        ![TOPIC, BROKER, LOGGER].contains(&resource.resource_type)
-            && !KNOWN_ELSEWHERE.contains(&resource.resource_type)
-    };
+    let unknown = |resource: &DescribeConfigsResource| !KNOWN.contains(&resource.resource_type);
     if let Some(odd) = request.resources.iter().find(|resource| unknown(resource)) {
         let message = format!("there is no resource type {}", odd.resource_type);
         let results = request
             .resources
             .iter()
-            .map(|resource| failed(resource, invalid(&message)))
+            .map(|resource| failed(resource, Refused::invalid(message.as_str())))
             .collect();
         return DescribeConfigsResponse {
             results,
@@ -103,27 +92,28 @@ fn described(call: &Call, resource: &DescribeConfigsResource) -> Result<Vec<Effe
         BROKER if name.is_empty() => Ok(describe_cluster_default(&cluster as &dyn Layer)),
         BROKER => match name.parse().map(BrokerId) {
             Ok(id) if id == call.node.id => Ok(describe_broker(&call.node.config, &own, &cluster)),
-            Ok(id) => Err(invalid(&format!(
+            Ok(id) => Err(Refused::invalid(format!(
                 "this is broker {}, not {id}; ask that one",
                 call.node.id
             ))),
-            Err(_) => Err(invalid("a broker's name is its number")),
+            Err(_) => Err(Refused::invalid("a broker's name is its number")),
         },
         LOGGER if name == call.node.id.to_string() => Ok(Vec::new()),
-        LOGGER => Err(invalid(&format!(
+        LOGGER => Err(Refused::invalid(format!(
             "this is broker {}; a broker's loggers are asked of itself",
             call.node.id
         ))),
-        other => Err(invalid(&format!("resources of type {other} are not served yet"))),
+        other => Err(Refused::invalid(format!(
+            "resources of type {other} are not served yet"
+        ))),
     }
 }
 
 /// The one level that this process logs at, under Kafka's name for it.
 fn loggers(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
-    let level = tracing::level_filters::LevelFilter::current();
     let root = DescribeConfigsResourceResult {
-        name: "root".to_owned(),
-        value: Some(level.to_string().to_uppercase()),
+        name: log_level::ROOT.to_owned(),
+        value: Some(log_level::current()),
         config_source: LOGGER_SOURCE,
         ..Default::default()
     };
@@ -134,13 +124,6 @@ fn loggers(resource: &DescribeConfigsResource) -> DescribeConfigsResult {
         resource_name: resource.resource_name.clone(),
         configs: if is_asked { vec![root] } else { Vec::new() },
         ..Default::default()
-    }
-}
-
-fn invalid(message: &str) -> Refused {
-    Refused {
-        code: ErrorCode::INVALID_REQUEST,
-        message: Some(message.to_owned()),
     }
 }
 

@@ -20,6 +20,7 @@ use super::fetch_answer::{self, Read};
 use super::fetch_read::{self, Failure};
 use super::{Answer, Begun, Call, Refusable, at_work, plain};
 use crate::errors;
+use crate::metrics::AskedBy;
 use crate::seam;
 use crate::storage::hosted::Hosted;
 
@@ -57,11 +58,11 @@ pub fn begin(call: Call, header: RequestHeader, request: FetchRequest) -> Begun 
         wanted: wanted(v, &request.topics),
         forgotten: forgotten(v, &request),
     };
-    let fresh = i32::from_be_bytes(
-        call.node.entropy.next_u64().to_be_bytes()[..4]
-            .try_into()
-            .unwrap_or([1; 4]),
-    );
+    // Only a session that begins needs a number, and the machine is asked for it by a system call.
+    let fresh = match asked.ask {
+        Ask::Begin { .. } => call.node.entropy.below(1 << 31) as i32,
+        Ask::Sessionless { .. } | Ask::Continue { .. } => 0,
+    };
     let context = match call.node.fetch_sessions.context(asked, fresh, call.node.now()) {
         Ok(context) => context,
         Err(refusal) => {
@@ -185,6 +186,7 @@ async fn answer(
     if !due {
         reads = wait(&call, &context, &reading, max_wait).await;
     }
+    reads.iter().for_each(|read| count(reading.reader, read));
     let noted: Vec<_> = context
         .partitions()
         .iter()
@@ -199,7 +201,26 @@ async fn answer(
         .zip(listings)
         .filter(|(_, listing)| *listing == Listing::Listed)
         .map(|(((key, _), read), _)| (key, read));
-    fetch_answer::assemble(&call, &header, context.session(), listed)
+    let asked_by = match reading.reader {
+        Reader::Follower { .. } => AskedBy::Follower,
+        Reader::Consumer { .. } => AskedBy::Client,
+    };
+    fetch_answer::assemble(&call, &header, context.session(), listed, asked_by)
+}
+
+/// Counts what a partition gave.
+fn count(reader: Reader, read: &Result<Read, Failure>) {
+    match (read, reader) {
+        (Ok(read), Reader::Follower { .. }) => read.hosted.traffic.replicated_out(read.size() as u64),
+        (Ok(read), Reader::Consumer { .. }) => read.hosted.traffic.consumed(read.size() as u64),
+        (
+            Err(Failure {
+                broken: Some(hosted), ..
+            }),
+            _,
+        ) => hosted.traffic.fetch_failed(),
+        (Err(_), _) => {}
+    }
 }
 
 /// Whether a follower's fetch is reported to the lane: once a request.

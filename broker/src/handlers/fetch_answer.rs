@@ -19,6 +19,7 @@ use wire::{ErrorCode, Records, RequestHeader, frame};
 
 use super::fetch_read::{Failure, Resolved};
 use super::{Answer, Call};
+use crate::metrics::AskedBy;
 use crate::net::response::{FileSlice, Response};
 use crate::seam;
 use crate::storage::hosted::Hosted;
@@ -82,10 +83,11 @@ pub fn assemble<'a>(
     header: &RequestHeader,
     session: Option<SessionId>,
     listed: impl Iterator<Item = (&'a PartitionKey, Result<Read, Failure>)>,
+    asked_by: AskedBy,
 ) -> Answer {
     let (response, slices) = response(call, session, listed);
     match frame::response(header.api_key, call.version, header.correlation_id, &response) {
-        Ok(encoded) => Answer::Send(Response::with_slices(encoded, &slices)),
+        Ok(encoded) => Answer::Send(Response::with_slices(encoded, &slices).asked_by(asked_by)),
         Err(error) => {
             tracing::error!(%error, "a fetch cannot be answered");
             Answer::Close

@@ -31,6 +31,8 @@ pub struct Failure {
     pub hint: Option<LeaderHint>,
     /// Whether the list of aborted transactions is null or empty: clients see both (F-9).
     pub resolved: Resolved,
+    /// The log that could not be read, where that is why.
+    pub broken: Option<Arc<Hosted>>,
 }
 
 /// Whether the partition was found at all.
@@ -49,6 +51,7 @@ impl Failure {
             code,
             hint: None,
             resolved: Resolved::Yes,
+            broken: None,
         }
     }
 
@@ -140,7 +143,10 @@ pub fn read(
         let slice = hosted
             .log
             .read(seam::to_log(wanted.offset), seam::to_log(upto), limit, first);
-        read.slice = slice.map_err(|error| Failure::plain(errors::of_read(&error)))?;
+        read.slice = slice.map_err(|error| Failure {
+            broken: Some(Arc::clone(&hosted)),
+            ..Failure::plain(errors::of_read(&error))
+        })?;
     }
     if let Reader::Consumer {
         isolation: Isolation::ReadCommitted,

@@ -1,11 +1,14 @@
-//! FindCoordinator: no coordinator runs here yet, and the answer says so.
+//! FindCoordinator: the leader of the partition that a group belongs to. Transactions and share groups have
+//! no coordinator yet, and the answer says so.
 //!
-//! Must not: create an internal topic, or name a node that would not answer.
+//! Must not: name a node that would not answer.
 
 use wire::ErrorCode;
 use wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 
+use super::topics::{self, Leadership};
 use super::{Call, Refusable};
+use crate::coordinator;
 
 /// Groups.
 const GROUP: i8 = 0;
@@ -22,67 +25,75 @@ pub fn answer(call: &Call, request: &FindCoordinatorRequest) -> FindCoordinatorR
     if call.version.0 < BATCHED_FROM {
         let found = find(call, request.key_type, &request.key);
         return FindCoordinatorResponse {
-            error_code: found.code,
-            error_message: found.message,
-            node_id: -1,
-            port: -1,
+            error_code: found.error_code,
+            error_message: found.error_message,
+            node_id: found.node_id,
+            host: found.host,
+            port: found.port,
             ..Default::default()
         };
     }
     let coordinators = request
         .coordinator_keys
         .iter()
-        .map(|key| {
-            let found = find(call, request.key_type, key);
-            Coordinator {
-                key: key.clone(),
-                node_id: -1,
-                port: -1,
-                error_code: found.code,
-                error_message: found.message,
-                ..Default::default()
-            }
-        })
-        .collect();
+        .map(|key| find(call, request.key_type, key));
     FindCoordinatorResponse {
-        coordinators,
+        coordinators: coordinators.collect(),
         ..Default::default()
     }
 }
 
-struct Found {
-    code: ErrorCode,
-    message: Option<String>,
-}
-
-fn find(call: &Call, key_type: i8, key: &str) -> Found {
+fn find(call: &Call, key_type: i8, key: &str) -> Coordinator {
     match key_type {
-        SHARE if call.version.0 < 6 => Found::invalid(""),
-        SHARE if !is_share_key(key) => Found::invalid("a share coordinator's key is group:topicId:partition"),
-        GROUP | TRANSACTION | SHARE => Found::none(call),
-        other => Found::invalid(&format!("no coordinator has type {other}")),
+        GROUP => of_group(call, key),
+        SHARE if call.version.0 < 6 => invalid(key, ""),
+        SHARE if !is_share_key(key) => invalid(key, "a share coordinator's key is group:topicId:partition"),
+        TRANSACTION | SHARE => unavailable(call, key, "no such coordinator runs in this cluster yet"),
+        other => invalid(key, &format!("no coordinator has type {other}")),
     }
 }
 
-impl Found {
-    fn none(call: &Call) -> Found {
+/// The leader of the group's partition; the topic is made when it is first needed (G-1).
+fn of_group(call: &Call, key: &str) -> Coordinator {
+    let Some((_, partition)) = coordinator::place_of(&call.image, key) else {
+        call.node.auto_create(call, coordinator::OFFSETS);
+        return unavailable(call, key, "the topic of the group coordinators is being created");
+    };
+    let Leadership::At(leader) = topics::leadership(&call.image, &call.listener, partition) else {
+        return unavailable(call, key, "nobody coordinates this group at the moment");
+    };
+    let broker = call.image.brokers.get(&leader);
+    let Some(endpoint) = broker.and_then(|broker| broker.endpoint(&call.listener)) else {
+        return unavailable(call, key, "the group's coordinator is not reachable from here");
+    };
+    Coordinator {
+        key: key.to_owned(),
+        node_id: leader.0,
+        host: endpoint.host.clone(),
+        port: i32::from(endpoint.port),
         // A text in versions 1 to 3, an empty one from 4 on.
-        let message = if call.version.0 < BATCHED_FROM {
-            "no coordinator runs in this cluster yet"
-        } else {
-            ""
-        };
-        Found {
-            code: ErrorCode::COORDINATOR_NOT_AVAILABLE,
-            message: Some(message.to_owned()),
-        }
+        error_message: Some(if call.version.0 < BATCHED_FROM { "NONE" } else { "" }.to_owned()),
+        ..Default::default()
     }
+}
 
-    fn invalid(message: &str) -> Found {
-        Found {
-            code: ErrorCode::INVALID_REQUEST,
-            message: Some(message.to_owned()),
-        }
+fn unavailable(call: &Call, key: &str, why: &str) -> Coordinator {
+    let message = if call.version.0 < BATCHED_FROM { why } else { "" };
+    failed(key, ErrorCode::COORDINATOR_NOT_AVAILABLE, message)
+}
+
+fn invalid(key: &str, message: &str) -> Coordinator {
+    failed(key, ErrorCode::INVALID_REQUEST, message)
+}
+
+fn failed(key: &str, error_code: ErrorCode, message: &str) -> Coordinator {
+    Coordinator {
+        key: key.to_owned(),
+        node_id: -1,
+        port: -1,
+        error_code,
+        error_message: Some(message.to_owned()),
+        ..Default::default()
     }
 }
 
@@ -105,20 +116,9 @@ fn refusal(request: &FindCoordinatorRequest, call: &Call, code: ErrorCode) -> Fi
             ..Default::default()
         };
     }
-    let coordinators = request
-        .coordinator_keys
-        .iter()
-        .map(|key| Coordinator {
-            key: key.clone(),
-            node_id: -1,
-            port: -1,
-            error_code: code,
-            error_message: Some(String::new()),
-            ..Default::default()
-        })
-        .collect();
+    let coordinators = request.coordinator_keys.iter().map(|key| failed(key, code, ""));
     FindCoordinatorResponse {
-        coordinators,
+        coordinators: coordinators.collect(),
         ..Default::default()
     }
 }

@@ -2,22 +2,41 @@
 //!
 //! Must not: decide what an API answers, or let a panic of one handler reach another connection.
 
+mod alter_configs;
 mod api_versions;
+mod create_partitions;
 mod create_topics;
+mod delete_groups;
+mod delete_records;
 mod delete_topics;
 mod describe_cluster;
 mod describe_configs;
+mod describe_groups;
+mod describe_log_dirs;
+mod describe_quorum;
 mod describe_topic_partitions;
+mod elect_leaders;
 mod fetch;
 mod fetch_answer;
 mod fetch_read;
 mod find_coordinator;
+mod groups;
+mod heartbeat;
+mod incremental_alter_configs;
 mod init_producer_id;
+mod join_group;
+mod leave_group;
+mod list_config_resources;
+mod list_groups;
 mod list_offsets;
 mod metadata;
+mod offset_commit;
+mod offset_fetch;
 mod offset_for_leader_epoch;
 mod operations;
 mod produce;
+mod resources;
+mod sync_group;
 pub mod topics;
 
 use std::future::Future;
@@ -43,14 +62,31 @@ pub const SERVED: &[ApiKey] = &[
     ApiKey::Fetch,
     ApiKey::ListOffsets,
     ApiKey::Metadata,
+    ApiKey::OffsetCommit,
+    ApiKey::OffsetFetch,
     ApiKey::FindCoordinator,
+    ApiKey::JoinGroup,
+    ApiKey::Heartbeat,
+    ApiKey::LeaveGroup,
+    ApiKey::SyncGroup,
+    ApiKey::DescribeGroups,
+    ApiKey::ListGroups,
     ApiKey::ApiVersions,
     ApiKey::CreateTopics,
     ApiKey::DeleteTopics,
+    ApiKey::DeleteRecords,
     ApiKey::InitProducerId,
     ApiKey::OffsetForLeaderEpoch,
     ApiKey::DescribeConfigs,
+    ApiKey::AlterConfigs,
+    ApiKey::DescribeLogDirs,
+    ApiKey::CreatePartitions,
+    ApiKey::DeleteGroups,
+    ApiKey::ElectLeaders,
+    ApiKey::IncrementalAlterConfigs,
+    ApiKey::DescribeQuorum,
     ApiKey::DescribeCluster,
+    ApiKey::ListConfigResources,
     ApiKey::DescribeTopicPartitions,
 ];
 
@@ -142,9 +178,6 @@ pub enum Step {
 /// A report that is still to come.
 pub type Later<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// A report with the name of its request.
-pub type Stepping = Later<(broker_core::pipeline::RequestId, Step)>;
-
 /// How far a request is when its handler returns.
 pub enum Begun {
     /// It ended.
@@ -191,9 +224,26 @@ fn route(call: Call, header: RequestHeader, body: Reader) -> Begun {
         ApiKey::ListOffsets => later(call, header, body, list_offsets::answer),
         ApiKey::Metadata => at_once(call, header, body, metadata::answer),
         ApiKey::FindCoordinator => at_once(call, header, body, find_coordinator::answer),
+        ApiKey::OffsetCommit => later(call, header, body, offset_commit::answer),
+        ApiKey::OffsetFetch => later(call, header, body, offset_fetch::answer),
+        ApiKey::JoinGroup => later(call, header, body, join_group::answer),
+        ApiKey::Heartbeat => later(call, header, body, heartbeat::answer),
+        ApiKey::LeaveGroup => later(call, header, body, leave_group::answer),
+        ApiKey::SyncGroup => later(call, header, body, sync_group::answer),
+        ApiKey::DescribeGroups => later(call, header, body, describe_groups::answer),
+        ApiKey::ListGroups => later(call, header, body, list_groups::answer),
+        ApiKey::DeleteGroups => later(call, header, body, delete_groups::answer),
         ApiKey::ApiVersions => at_once(call, header, body, api_versions::answer),
         ApiKey::CreateTopics => later(call, header, body, create_topics::answer),
         ApiKey::DeleteTopics => later(call, header, body, delete_topics::answer),
+        ApiKey::DeleteRecords => later(call, header, body, delete_records::answer),
+        ApiKey::AlterConfigs => later(call, header, body, alter_configs::answer),
+        ApiKey::IncrementalAlterConfigs => later(call, header, body, incremental_alter_configs::answer),
+        ApiKey::DescribeLogDirs => later(call, header, body, describe_log_dirs::answer),
+        ApiKey::CreatePartitions => later(call, header, body, create_partitions::answer),
+        ApiKey::ElectLeaders => later(call, header, body, elect_leaders::answer),
+        ApiKey::DescribeQuorum => later(call, header, body, describe_quorum::answer),
+        ApiKey::ListConfigResources => at_once(call, header, body, list_config_resources::answer),
         ApiKey::InitProducerId => at_once(call, header, body, init_producer_id::answer),
         ApiKey::OffsetForLeaderEpoch => at_once(call, header, body, offset_for_leader_epoch::answer),
         ApiKey::DescribeConfigs => at_once(call, header, body, describe_configs::answer),

@@ -6,3 +6,5 @@ pub const NOT_ASKED: i32 = i32::MIN;
 pub const CLUSTER: i32 = 8096;
 /// All operations that a topic has.
 pub const TOPIC: i32 = 3576;
+/// All operations that a group has.
+pub const GROUP: i32 = 3400;

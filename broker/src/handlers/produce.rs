@@ -3,7 +3,7 @@
 //!
 //! Must not: copy records, or look into them beyond their header.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -134,6 +134,7 @@ fn dispatch(call: &Call, request: &ProduceRequest) -> (Sorted, Option<Acks>) {
                 partition,
                 batch,
                 acks,
+                under: None,
                 ticket: (Arc::clone(&sorted.ticket), place),
             }),
             _ => sorted.ticket.report(place, PartState::Gone),
@@ -167,40 +168,41 @@ type Work = Vec<(PartitionId, Batch)>;
 fn sort(call: &Call, request: &ProduceRequest, acks: Option<Acks>) -> (Sorted, Work) {
     let mut work: Work = Vec::new();
     let mut topics: Vec<(TopicProduceData, Vec<(i32, Part)>)> = Vec::new();
+    // A request may name thousands: looking each up among those before it would take minutes.
+    let mut known: HashMap<(&str, wire::Uuid), usize> = HashMap::new();
+    let mut named: HashMap<(usize, i32), usize> = HashMap::new();
     for topic in &request.topic_data {
-        let name = TopicProduceData {
-            partition_data: Vec::new(),
-            ..topic.clone()
-        };
-        let at = topics
-            .iter()
-            .position(|(known, _)| known.name == name.name && known.topic_id == name.topic_id);
-        let at = at.unwrap_or_else(|| {
+        let at = *known.entry((&topic.name, topic.topic_id)).or_insert_with(|| {
+            let name = TopicProduceData {
+                partition_data: Vec::new(),
+                ..topic.clone()
+            };
             topics.push((name, Vec::new()));
             topics.len() - 1
         });
         for partition in &topic.partition_data {
             let parts = &mut topics[at].1;
+            let before = named.get(&(at, partition.index)).copied();
             let part = match check(call, request, topic, partition, acks) {
-                Ok((id, batch)) => {
-                    // A partition named twice: the last one counts (F-42).
-                    let before = parts.iter().find(|(index, _)| *index == partition.index);
-                    match before {
-                        Some((_, Part::AtWork(place))) => {
-                            work[*place] = (id, batch);
-                            Part::AtWork(*place)
-                        }
-                        _ => {
-                            work.push((id, batch));
-                            Part::AtWork(work.len() - 1)
-                        }
+                // A partition named twice: the last one counts (F-42).
+                Ok((id, batch)) => match before.map(|before| &parts[before].1) {
+                    Some(Part::AtWork(place)) => {
+                        work[*place] = (id, batch);
+                        Part::AtWork(*place)
                     }
-                }
+                    _ => {
+                        work.push((id, batch));
+                        Part::AtWork(work.len() - 1)
+                    }
+                },
                 Err((error, hint)) => Part::Refused(error, hint),
             };
-            match parts.iter_mut().find(|(index, _)| *index == partition.index) {
-                Some(held) => held.1 = part,
-                None => parts.push((partition.index, part)),
+            match before {
+                Some(before) => parts[before].1 = part,
+                None => {
+                    named.insert((at, partition.index), parts.len());
+                    parts.push((partition.index, part));
+                }
             }
         }
     }

@@ -4,6 +4,7 @@
 //! Must not: know an API beyond whether it is Produce, or keep memory while nothing happens.
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use broker_core::pipeline::{Effect, Ending, Event, Kind, Limits, Overlap, Pipeli
 use bytes::Bytes;
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
+use host::{Clock, Monotonic};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tracing::debug;
@@ -20,7 +22,8 @@ use wire::{ApiKey, Reader, RequestHeader};
 use super::inbox::{Inbox, Read};
 use super::outbox;
 use super::response::Response;
-use crate::handlers::{self, Answer, Client, Step, Stepping};
+use crate::handlers::{self, Answer, Client, Later, Step};
+use crate::metrics::Stages;
 use crate::node::Node;
 
 /// Why a connection ended.
@@ -37,6 +40,7 @@ pub enum Ended {
 /// A request that was read and not started.
 struct Arrived {
     id: RequestId,
+    at: Monotonic,
     /// Nothing when the bytes are no request: it ends the connection in its turn.
     request: Option<(RequestHeader, Reader)>,
 }
@@ -48,14 +52,19 @@ struct Connection {
     inbox: Inbox,
     pipeline: Pipeline,
     arrived: VecDeque<Arrived>,
-    at_work: FuturesUnordered<Stepping>,
+    at_work: FuturesUnordered<Timed>,
+    /// Requests whose time is counted: those that were started and have no answer sent.
+    stages: Vec<(RequestId, Stages)>,
     answers: Vec<(RequestId, Response)>,
     peer_is_done: bool,
 }
 
+/// A report of a request, and when its handler first waited.
+type Timed = Later<(RequestId, Step, Monotonic)>;
+
 enum Next {
     Read(io::Result<Read>),
-    Step(RequestId, Step),
+    Step(RequestId, Step, Monotonic),
     Idle,
     Stopping,
 }
@@ -80,6 +89,7 @@ pub async fn serve(
         pipeline: Pipeline::new(Overlap::Produce(Limits::default())),
         arrived: VecDeque::new(),
         at_work: FuturesUnordered::new(),
+        stages: Vec::new(),
         answers: Vec::new(),
         peer_is_done: false,
     };
@@ -94,8 +104,8 @@ pub async fn serve(
             Next::Read(Ok(Read::Some)) => {}
             Next::Read(Ok(Read::End)) => connection.peer_is_done = true,
             Next::Read(Err(error)) => return Err(error),
-            Next::Step(id, step) => {
-                if connection.stepped(id, step).await?.is_closed() {
+            Next::Step(id, step, waited) => {
+                if connection.stepped(id, step, waited).await?.is_closed() {
                     return Ok(Ended::Peer);
                 }
             }
@@ -137,6 +147,7 @@ impl Connection {
             let bytes = request.as_ref().map_or(0, |(_, body)| body.remaining());
             self.arrived.push_back(Arrived {
                 id: self.pipeline.next_request(),
+                at: self.node.clock.now(),
                 request,
             });
             if self.step(Event::Arrived { kind, bytes }).await?.is_closed() {
@@ -168,7 +179,9 @@ impl Connection {
                         let at = self.answers.iter().position(|(answered, _)| *answered == id);
                         let at = at.expect("an answer is sent once, after its request ended");
                         let (_, response) = self.answers.swap_remove(at);
+                        let sending = self.node.clock.now();
                         outbox::send(&self.stream, &response).await?;
+                        self.done(id, Some((sending, self.node.clock.now())));
                         events.push_back(Event::Sent(id));
                     }
                     Effect::Close => return Ok(Socket::Closed),
@@ -185,34 +198,64 @@ impl Connection {
         let Some((header, body)) = arrived.request else {
             return Some(Event::Ended(id, Ending::Close));
         };
+        let mut stages = Stages::arrived(header.api_key, header.api_version, arrived.at);
+        stages.started = Some(self.node.clock.now());
+        self.stages.push((id, stages));
         let begun = handlers::begin(&self.node, &self.client, &header, body);
         match begun {
             handlers::Begun::Ended(answer) => Some(self.ended(id, answer)),
             handlers::Begun::AtWork(steps) => {
-                let steps = steps
-                    .into_iter()
-                    .map(|step| -> Stepping { Box::pin(async move { (id, step.await) }) });
+                let clock = &self.node.clock;
+                let steps = steps.into_iter().map(|step| timed(id, step, Arc::clone(clock)));
                 self.at_work.extend(steps);
                 None
             }
         }
     }
 
-    async fn stepped(&mut self, id: RequestId, step: Step) -> io::Result<Socket> {
+    async fn stepped(&mut self, id: RequestId, step: Step, waited: Monotonic) -> io::Result<Socket> {
         let event = match step {
-            Step::Appended => Event::Appended(id),
-            Step::Ended(answer) => self.ended(id, answer),
+            Step::Appended => {
+                let now = self.node.clock.now();
+                self.stage(id, |stages| stages.left = Some(now));
+                Event::Appended(id)
+            }
+            Step::Ended(answer) => {
+                self.stage(id, |stages| stages.left = stages.left.or(Some(waited)));
+                self.ended(id, answer)
+            }
         };
         self.step(event).await
     }
 
+    fn stage(&mut self, id: RequestId, reached: impl FnOnce(&mut Stages)) {
+        if let Some((_, stages)) = self.stages.iter_mut().find(|(started, _)| *started == id) {
+            reached(stages);
+        }
+    }
+
+    /// Nothing more is done for the request.
+    fn done(&mut self, id: RequestId, sent: Option<(Monotonic, Monotonic)>) {
+        if let Some(at) = self.stages.iter().position(|(started, _)| *started == id) {
+            let (_, stages) = self.stages.swap_remove(at);
+            self.node.metrics.requests.done(&stages, sent);
+        }
+    }
+
     fn ended(&mut self, id: RequestId, answer: Answer) -> Event {
+        let now = self.node.clock.now();
+        self.stage(id, |stages| stages.ended = Some(now));
         match answer {
             Answer::Send(response) => {
+                let asked_by = response.asked_by;
+                self.stage(id, |stages| stages.asked_by = asked_by);
                 self.answers.push((id, response));
                 Event::Ended(id, Ending::Answer)
             }
-            Answer::Nothing => Event::Ended(id, Ending::Silence),
+            Answer::Nothing => {
+                self.done(id, None);
+                Event::Ended(id, Ending::Silence)
+            }
             Answer::Close => Event::Ended(id, Ending::Close),
         }
     }
@@ -223,12 +266,26 @@ impl Connection {
         let is_quiet = self.pipeline.pending() == 0;
         tokio::select! {
             biased;
-            Some((id, step)) = self.at_work.next(), if is_at_work => Next::Step(id, step),
+            Some((id, step, waited)) = self.at_work.next(), if is_at_work => Next::Step(id, step, waited),
             read = self.inbox.fill(&self.stream), if may_read => Next::Read(read),
             () = silence(idle), if is_quiet => Next::Idle,
             _ = stopping.wait_for(|stopping| *stopping), if is_quiet => Next::Stopping,
         }
     }
+}
+
+/// The report of a request, with the time at which its handler first had to wait for something, or ended.
+fn timed(id: RequestId, mut step: Later<Step>, clock: Arc<dyn Clock>) -> Timed {
+    Box::pin(async move {
+        let mut waited = None;
+        let step = poll_fn(|context| {
+            let polled = step.as_mut().poll(context);
+            waited.get_or_insert_with(|| clock.now());
+            polled
+        });
+        let step = step.await;
+        (id, step, waited.unwrap_or_else(|| clock.now()))
+    })
 }
 
 /// Ends after the idle time, or never.

@@ -9,11 +9,11 @@ use std::net::{IpAddr, SocketAddr, TcpListener as StdListener, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
-use metadata::config::{BrokerListener, ConnectionLimits};
+use metadata::config::BrokerListener;
 use parking_lot::Mutex;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 use tracing::{debug, warn};
 
 use super::connection;
@@ -80,29 +80,40 @@ fn bound_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 /// How many connections there are, in all and by address.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counts {
-    all_max: usize,
-    by_address_max: usize,
     by_address: Mutex<(usize, HashMap<IpAddr, usize>)>,
+    /// Told when the last connection has ended.
+    none_left: Notify,
+}
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// `max.connections`.
+    pub all: usize,
+    /// `max.connections.per.ip`.
+    pub by_address: usize,
 }
 
 impl Counts {
-    /// No connections yet, under these limits.
-    pub fn new(limits: &ConnectionLimits) -> Arc<Counts> {
-        let limit = |max: u32| usize::try_from(max).unwrap_or(usize::MAX);
-        Arc::new(Counts {
-            all_max: limit(limits.connections_max),
-            by_address_max: limit(limits.connections_per_address_max),
-            by_address: Mutex::default(),
-        })
+    /// Connections that are open.
+    pub fn count(&self) -> usize {
+        self.by_address.lock().0
     }
 
-    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Admitted> {
+    /// Waits until there is none.
+    pub async fn all_ended(&self) {
+        while 0 < self.count() {
+            self.none_left.notified().await;
+        }
+    }
+
+    fn admit(self: &Arc<Self>, address: IpAddr, limits: Limits) -> Option<Admitted> {
         let mut counts = self.by_address.lock();
         let (all, by_address) = &mut *counts;
         let here = by_address.get(&address).copied().unwrap_or(0);
-        if self.all_max <= *all || self.by_address_max <= here {
+        if limits.all <= *all || limits.by_address <= here {
             return None;
         }
         *all += 1;
@@ -125,6 +136,10 @@ impl Drop for Admitted {
         let mut counts = self.counts.by_address.lock();
         let (all, by_address) = &mut *counts;
         *all -= 1;
+        if *all == 0 {
+            // Kept for whoever begins to wait just now.
+            self.counts.none_left.notify_one();
+        }
         if let Some(here) = by_address.get_mut(&self.address) {
             *here -= 1;
             if *here == 0 {
@@ -151,7 +166,6 @@ pub async fn accept(
     name: Arc<str>,
     listener: TcpListener,
     node: Arc<Node>,
-    counts: Arc<Counts>,
     mut stopping: watch::Receiver<bool>,
 ) {
     loop {
@@ -160,7 +174,7 @@ pub async fn accept(
             _ = stopping.wait_for(|stopping| *stopping) => return,
         };
         match accepted {
-            Ok((stream, peer)) => begin(stream, peer.ip(), &name, &node, &counts, &stopping),
+            Ok((stream, peer)) => begin(stream, peer.ip(), &name, &node, &stopping),
             Err(error) => {
                 warn!(%error, listener = %name, "cannot accept a connection");
                 tokio::time::sleep(OUT_OF_DESCRIPTORS).await;
@@ -174,10 +188,9 @@ fn begin(
     host: IpAddr,
     name: &Arc<str>,
     node: &Arc<Node>,
-    counts: &Arc<Counts>,
     stopping: &watch::Receiver<bool>,
 ) {
-    let Some(admitted) = counts.admit(host) else {
+    let Some(admitted) = node.connections.admit(host, node.connection_limits()) else {
         debug!(%host, listener = %name, "too many connections; one is closed at once");
         return;
     };
@@ -185,6 +198,7 @@ fn begin(
         debug!(%error, %host, "cannot set a connection up");
         return;
     }
+    node.metrics.connections.inc();
     let client = Client {
         listener: Arc::clone(name),
         host,

@@ -8,6 +8,8 @@ use bytes::Bytes;
 use host::File;
 use wire::{Encoded, Part as WirePart};
 
+use crate::metrics::AskedBy;
+
 /// A piece of a segment file.
 #[derive(Clone, Debug)]
 pub struct FileSlice {
@@ -32,6 +34,8 @@ pub enum Part {
 #[derive(Clone, Debug)]
 pub struct Response {
     parts: Vec<Part>,
+    /// Whose request it answers.
+    pub asked_by: AskedBy,
 }
 
 impl Response {
@@ -57,7 +61,15 @@ impl Response {
                 }
             })
             .collect();
-        Response { parts }
+        Response {
+            parts,
+            asked_by: AskedBy::Client,
+        }
+    }
+
+    /// The same answer to somebody else.
+    pub fn asked_by(self, asked_by: AskedBy) -> Response {
+        Response { asked_by, ..self }
     }
 
     /// Its parts in order.

@@ -35,7 +35,11 @@ pub async fn run(node: Arc<Node>, mut submitted: UnboundedReceiver<Proposal>) {
                     proposals.answered();
                     for proposal in request {
                         let answer = answers.get(&proposal.partition).cloned();
-                        deliver(&node, &proposal, answer.unwrap_or(Err(IsrRefusal::Unexpected)));
+                        let answer = answer.unwrap_or(Err(IsrRefusal::Unexpected));
+                        if answer.is_err() {
+                            node.metrics.in_sync.failed.inc();
+                        }
+                        deliver(&node, &proposal, answer);
                     }
                 }
                 None => proposals.failed(node.now()),

@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use broker_core::fetcher::{Answer, AppendFailure, Effect, Failure, Fetcher, Next, Plan, RequestId};
+use broker_core::fetcher::{Answer, Effect, Failure, Fetcher, Next, Outcome, Plan, RequestId};
 use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
 use bytes::Bytes;
 use futures::StreamExt;
@@ -32,7 +32,7 @@ use super::link::{Address, Link};
 use super::request;
 use crate::node::Node;
 use crate::seam;
-use crate::storage::follower::{FetchedPart, Outcome, Work};
+use crate::storage::follower::{FetchedPart, Work};
 use crate::storage::lane::Event;
 
 /// Something that the task waited for.
@@ -51,15 +51,10 @@ enum Happened {
 
 /// What was asked about one partition.
 enum Answered {
-    Worked(WorkKind, Outcome),
+    /// Nothing became of it where the lane has taken up another role: it gives another order.
+    Worked(WorkKind, Option<Outcome>),
     LeaderEnd(Result<Offset, Failure>),
     LeaderStart(Result<Offset, Failure>),
-}
-
-/// A partition that is followed.
-struct Followed {
-    name: TopicPartition,
-    leader_epoch: LeaderEpoch,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +69,8 @@ struct Leader {
     node: Arc<Node>,
     id: BrokerId,
     fetcher: Fetcher,
-    followed: HashMap<PartitionId, Followed>,
+    /// The names of the partitions that are followed.
+    followed: HashMap<PartitionId, TopicPartition>,
     links: Vec<Link>,
     at_work: FuturesUnordered<Waiting>,
     /// Records of the answer that is being taken in.
@@ -135,7 +131,7 @@ impl Leader {
                 watermark,
             } => {
                 info!(partition = %name, %leader, %leader_epoch, from = log.end.0.0, "following");
-                self.followed.insert(partition, Followed { name, leader_epoch });
+                self.followed.insert(partition, name);
                 let effects = self.fetcher.follow(partition, leader_epoch, log, watermark);
                 self.carry_out(effects);
             }
@@ -216,24 +212,27 @@ impl Leader {
                 leader_epoch,
                 answered,
             } => {
-                // What was asked under another leadership tells of a log as it was then.
-                let followed = self.followed.get(&partition);
-                if followed.is_some_and(|followed| followed.leader_epoch == leader_epoch) {
-                    self.answered(partition, answered);
-                }
+                self.answered(partition, leader_epoch, answered);
             }
         }
     }
 
-    fn answered(&mut self, partition: PartitionId, answered: Answered) {
-        let now = self.node.now();
+    fn answered(&mut self, partition: PartitionId, leader_epoch: LeaderEpoch, answered: Answered) {
+        let (fetcher, now) = (&mut self.fetcher, self.node.now());
         let effects = match answered {
-            Answered::Worked(kind, outcome) => {
-                self.worked(partition, kind, outcome);
-                return;
+            Answered::Worked(_, None) => Vec::new(),
+            Answered::Worked(WorkKind::Append, Some(outcome)) => {
+                fetcher.appended(partition, leader_epoch, outcome, now);
+                Vec::new()
             }
-            Answered::LeaderEnd(end) => self.fetcher.leader_end(partition, end.map(LogEnd), now),
-            Answered::LeaderStart(start) => self.fetcher.leader_start(partition, start.map(LogStart), now),
+            Answered::Worked(WorkKind::Cut, Some(outcome)) => {
+                fetcher.truncated(partition, leader_epoch, outcome, now);
+                Vec::new()
+            }
+            Answered::LeaderEnd(end) => fetcher.leader_end(partition, leader_epoch, end.map(LogEnd), now),
+            Answered::LeaderStart(start) => {
+                fetcher.leader_start(partition, leader_epoch, start.map(LogStart), now)
+            }
         };
         self.carry_out(effects);
     }
@@ -360,39 +359,13 @@ impl Leader {
             None => part.nobody_is_here(),
         }
         self.at_work.push(Box::pin(async move {
-            let outcome = outcome.await.unwrap_or(Outcome::Void);
+            let outcome = outcome.await.ok();
             Some(Happened::Answered {
                 partition,
                 leader_epoch,
                 answered: Answered::Worked(kind, outcome),
             })
         }));
-    }
-
-    fn worked(&mut self, partition: PartitionId, kind: WorkKind, outcome: Outcome) {
-        let now = self.node.now();
-        match (kind, outcome) {
-            (WorkKind::Append, Outcome::Done(log)) => self.fetcher.appended(partition, log),
-            (WorkKind::Append, Outcome::LogMoved(log)) => {
-                self.fetcher
-                    .append_failed(partition, AppendFailure::LogMoved(log), now);
-            }
-            (WorkKind::Append, Outcome::Refused) => {
-                self.fetcher.append_failed(partition, AppendFailure::Corrupt, now);
-            }
-            (WorkKind::Append, Outcome::Failed) => {
-                self.fetcher.append_failed(partition, AppendFailure::Storage, now);
-            }
-            (WorkKind::Append, Outcome::NoRoom) => {
-                self.fetcher.append_failed(partition, AppendFailure::NoRoom, now);
-            }
-            (WorkKind::Cut, Outcome::NoRoom) => self.fetcher.cut_failed(partition, now),
-            (WorkKind::Cut, Outcome::Done(log) | Outcome::LogMoved(log)) => {
-                self.fetcher.truncated(partition, log)
-            }
-            // The lane has taken up another role and gives another order.
-            (_, Outcome::Void) | (WorkKind::Cut, Outcome::Refused | Outcome::Failed) => {}
-        }
     }
 
     fn ask(
@@ -402,10 +375,10 @@ impl Leader {
         timestamp: i64,
         answered: fn(Result<Offset, Failure>) -> Answered,
     ) {
-        let Some(followed) = self.followed.get(&partition) else {
+        let Some(name) = self.followed.get(&partition) else {
             return;
         };
-        let question = request::list_offsets(self.node.id, &followed.name, leader_epoch, timestamp);
+        let question = request::list_offsets(self.node.id, name, leader_epoch, timestamp);
         let (link, address) = (self.links.pop(), self.address());
         let patience = self.node.settings.replica_fetch.answer_timeout;
         self.at_work.push(Box::pin(async move {

@@ -4,16 +4,23 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
+use host::Clock;
 use metadata::ids::{BrokerEpoch, DirectoryId, TopicId};
 use parking_lot::Mutex;
 use partition_log::{
     DirOwner, Log, LogConfig, LogDir, LogDirError, LogFault, LogHost, Offset, OpenReport, TopicPartition,
 };
 use tokio::sync::Notify;
-use tracing::{info, warn};
+use tracing::{debug, warn};
 
+use super::recovery::RecoveryProgress;
 use crate::seam;
+
+/// How often recovery points are written while logs are being recovered.
+const RECOVERY_WRITTEN_EVERY_MS: i64 = 1_000;
 
 /// Why the directories cannot be used together.
 #[derive(Debug, thiserror::Error)]
@@ -111,6 +118,24 @@ pub fn cluster_of(
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirIndex(pub usize);
 
+/// A directory as an operator is told of it.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Where it is.
+    pub path: PathBuf,
+    /// The room on its disk; nothing where the directory, or the question, failed.
+    pub space: Option<DiskSpace>,
+}
+
+/// The room on a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct DiskSpace {
+    /// Of the whole file system.
+    pub total_bytes: u64,
+    /// What may still be written.
+    pub free_bytes: u64,
+}
+
 struct Dir {
     log_dir: Mutex<LogDir>,
     id: DirectoryId,
@@ -121,6 +146,7 @@ struct Dir {
 /// All log directories, open and locked.
 pub struct Dirs {
     host: LogHost,
+    clock: Arc<dyn Clock>,
     dirs: Vec<Dir>,
     /// Where each partition lies.
     placed: Mutex<BTreeMap<TopicPartition, DirIndex>>,
@@ -131,6 +157,10 @@ pub struct Dirs {
     cuts: Mutex<Cuts>,
     failed: Mutex<Vec<DirIndex>>,
     another_failed: Notify,
+    /// Of logs that were not closed in order.
+    recovery: Arc<RecoveryProgress>,
+    /// When the checkpoint of recovery points was last written because logs had been recovered.
+    recovery_written_ms: AtomicI64,
 }
 
 impl std::fmt::Debug for Dirs {
@@ -158,6 +188,15 @@ pub struct Marks {
     pub cuts: u64,
 }
 
+/// Whether every log that the cluster gives to this broker had been opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loading {
+    /// It had.
+    Finished,
+    /// The broker was asked to stop before.
+    Unfinished,
+}
+
 /// When the marks of a log became void that were noted before.
 #[derive(Debug, Default)]
 struct Cuts {
@@ -171,7 +210,12 @@ impl Dirs {
     ///
     /// # Errors
     /// When one cannot be used, or a partition lies in two.
-    pub fn open(host: LogHost, paths: &[PathBuf], owner: &DirOwner) -> Result<Dirs, DirsError> {
+    pub fn open(
+        host: LogHost,
+        clock: Arc<dyn Clock>,
+        paths: &[PathBuf],
+        owner: &DirOwner,
+    ) -> Result<Dirs, DirsError> {
         let mut dirs = Vec::new();
         let mut placed: BTreeMap<TopicPartition, DirIndex> = BTreeMap::new();
         for path in paths {
@@ -194,8 +238,13 @@ impl Dirs {
                 log_dir: Mutex::new(log_dir),
             });
         }
+        let is_unclean = |dir: &DirIndex| !dirs[dir.0].was_clean;
+        let to_recover = placed.values().filter(|dir| is_unclean(dir)).count();
         Ok(Dirs {
             host,
+            clock,
+            recovery: Arc::new(RecoveryProgress::of(to_recover)),
+            recovery_written_ms: AtomicI64::new(0),
             dirs,
             placed: Mutex::new(placed),
             owners: Mutex::default(),
@@ -217,6 +266,26 @@ impl Dirs {
             .iter()
             .map(|DirIndex(index)| self.dirs[*index].id)
             .collect()
+    }
+
+    /// Every directory as it is now. Asks the disks.
+    pub fn standings(&self) -> Vec<(DirIndex, Standing)> {
+        let failed = self.failed.lock().clone();
+        let standing = |(index, dir): (usize, &Dir)| {
+            let works = !failed.contains(&DirIndex(index));
+            let space = works.then(|| self.space(&dir.path)).flatten();
+            let path = dir.path.clone();
+            (DirIndex(index), Standing { path, space })
+        };
+        self.dirs.iter().enumerate().map(standing).collect()
+    }
+
+    fn space(&self, path: &Path) -> Option<DiskSpace> {
+        let disk = &self.host.disk;
+        Some(DiskSpace {
+            total_bytes: disk.total_bytes(path).ok()?,
+            free_bytes: disk.free_bytes(path).ok()?,
+        })
     }
 
     /// How many there are.
@@ -281,7 +350,7 @@ impl Dirs {
         assigned: DirectoryId,
         config: LogConfig,
         now: host::WallMs,
-    ) -> Result<(Log, DirIndex), LogFault> {
+    ) -> Result<(Log, DirIndex, OpenReport), LogFault> {
         let mut owners = self.owners.lock();
         let known = self.placed.lock().get(partition).copied();
         if owners.get(partition).is_some_and(|owner| *owner != topic) {
@@ -293,35 +362,62 @@ impl Dirs {
                 let log_dir = self.dirs[dir.0].log_dir.lock();
                 (log_dir.partition_path(partition), log_dir.opening(partition))
             };
+            let unclean = !self.dirs[dir.0].was_clean;
+            if unclean {
+                self.recovery.begins(now);
+            }
             let (log, report) = Log::open(&self.host, &path, config.clone(), opening, now)?;
-            self.tell(partition, dir, &report);
+            if unclean {
+                self.recovery.recovered(report.scanned_bytes, self.clock.wall());
+            }
+            self.tell(partition, &report);
             owners = self.owners.lock();
             if log.topic() == Some(seam::topic_to_log(topic)) {
                 owners.insert(partition.clone(), topic);
                 // What is appended to a log that lost its tail is not durable yet.
                 self.lower_recovery_point(partition, dir, log.recovery_point())?;
-                return Ok((log, dir));
+                return Ok((log, dir, report));
+            }
+            let is_bare = log.topic().is_none() && log.log_end() == Offset::ZERO;
+            drop(log);
+            if is_bare {
+                // The power was lost before anything was written into it.
+                if let Some((dir, path)) = self.take_name(partition, LogDir::delete_partition)? {
+                    self.remove(dir, &path)?;
+                }
+                return self.create_log(&mut owners, partition, topic, assigned, config, now);
             }
             // Another incarnation of the name, or a directory that does not say whose it is (BC-086, BC-087).
-            drop(log);
             warn!(%partition, %topic, "a log of another topic is set aside");
             self.take_name(partition, LogDir::set_aside_as_stray)?;
         }
+        self.create_log(&mut owners, partition, topic, assigned, config, now)
+    }
+
+    fn create_log(
+        &self,
+        owners: &mut BTreeMap<TopicPartition, TopicId>,
+        partition: &TopicPartition,
+        topic: TopicId,
+        assigned: DirectoryId,
+        config: LogConfig,
+        now: host::WallMs,
+    ) -> Result<(Log, DirIndex, OpenReport), LogFault> {
         let dir = self.choose(assigned);
         self.forget_marks(partition, dir)?;
         let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
         let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
         self.placed.lock().insert(partition.clone(), dir);
         owners.insert(partition.clone(), topic);
-        Ok((log, dir))
+        Ok((log, dir, OpenReport::default()))
     }
 
-    fn tell(&self, partition: &TopicPartition, dir: DirIndex, report: &OpenReport) {
+    fn tell(&self, partition: &TopicPartition, report: &OpenReport) {
         if let Some(cut) = &report.tail_cut {
             warn!(%partition, log_end = cut.log_end.0, removed_bytes = cut.removed_bytes, why = %cut.why,
                 "a damaged tail was cut off");
-        } else if !self.dirs[dir.0].was_clean && 0 < report.scanned_bytes {
-            info!(%partition, scanned_bytes = report.scanned_bytes, "log recovered");
+        } else if 0 < report.scanned_bytes {
+            debug!(%partition, scanned_bytes = report.scanned_bytes, "log recovered");
         }
     }
 
@@ -426,6 +522,33 @@ impl Dirs {
         log_dir.recovery_point(partition).unwrap_or_default()
     }
 
+    /// How far the recovery is of logs that were not closed in order.
+    pub fn recovery(&self) -> &Arc<RecoveryProgress> {
+        &self.recovery
+    }
+
+    /// A log was recovered and synced before `point`. That is written down now and then, so that a process that is killed
+    /// half-way does not begin from the start again.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn recovered(
+        &self,
+        partition: &TopicPartition,
+        dir: DirIndex,
+        point: Offset,
+        now: host::WallMs,
+    ) -> Result<(), LogFault> {
+        let mut log_dir = self.dirs[dir.0].log_dir.lock();
+        log_dir.note_recovery_point(partition, point);
+        let written = self.recovery_written_ms.load(Ordering::Relaxed);
+        if now.0 - written < RECOVERY_WRITTEN_EVERY_MS {
+            return Ok(());
+        }
+        self.recovery_written_ms.store(now.0, Ordering::Relaxed);
+        log_dir.write_noted_recovery_points()
+    }
+
     /// Writes down, at once, that a log begins anew: nothing that was noted of it before counts any more.
     ///
     /// # Errors
@@ -513,14 +636,16 @@ impl Dirs {
         Ok(())
     }
 
-    /// Marks a clean shutdown in every directory that works. Last of all (L-24).
+    /// Marks a clean shutdown in every directory that works. Last of all (L-24). Where not every log had been opened, only
+    /// a directory that was clean before still is: what else lies there was never recovered.
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn mark_clean(&self, epoch: BrokerEpoch) -> Result<(), LogFault> {
+    pub fn mark_clean(&self, epoch: BrokerEpoch, loading: Loading) -> Result<(), LogFault> {
         let failed = self.failed.lock().clone();
         for (index, dir) in self.dirs.iter().enumerate() {
-            if !failed.contains(&DirIndex(index)) {
+            let is_clean = loading == Loading::Finished || dir.was_clean;
+            if is_clean && !failed.contains(&DirIndex(index)) {
                 dir.log_dir.lock().mark_clean(epoch.0)?;
             }
         }

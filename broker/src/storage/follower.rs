@@ -2,7 +2,7 @@
 //!
 //! Must not: decide; [`broker_core::fetcher`] does.
 
-use broker_core::fetcher::LocalLog;
+use broker_core::fetcher::Outcome;
 use broker_core::offsets::{HighWatermark, LogStart, Offset};
 use bytes::Bytes;
 use metadata::ids::{LeaderEpoch, PartitionId};
@@ -37,31 +37,13 @@ pub struct FetchedPart {
     pub leader_epoch: LeaderEpoch,
     /// What is to be done.
     pub work: Work,
-    /// Told what became of it.
+    /// Told what became of it; dropped where the replica follows somebody else by now, or leads, or is gone.
     pub done: oneshot::Sender<Outcome>,
-}
-
-/// What became of the work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Done; this is the log now.
-    Done(LocalLog),
-    /// The log did not end where the batches begin; this is the log.
-    LogMoved(LocalLog),
-    /// The replica follows somebody else by now, or leads, or is gone.
-    Void,
-    /// The batches are damaged or do not fit: to be fetched again.
-    Refused,
-    /// The disk has no room: to be tried again later.
-    NoRoom,
-    /// The disk failed.
-    Failed,
 }
 
 impl FetchedPart {
     /// The partition is not here any more.
     pub fn nobody_is_here(self) {
-        // Whoever fetched may have ended as well.
-        let _ = self.done.send(Outcome::Void);
+        drop(self.done);
     }
 }

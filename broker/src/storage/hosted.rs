@@ -12,8 +12,10 @@ use metadata::ids::{LeaderEpoch, PartitionId};
 use parking_lot::RwLock;
 use partition_log::{ReadView, TopicPartition};
 
+use super::dirs::DirIndex;
 use super::lane::LaneHandle;
 use super::waits::Waits;
+use crate::metrics::TopicTraffic;
 
 /// One partition with a replica here.
 pub struct Hosted {
@@ -25,10 +27,14 @@ pub struct Hosted {
     pub lane: LaneHandle,
     /// Its log, to be read.
     pub log: ReadView,
+    /// Where it lies.
+    pub dir: DirIndex,
     /// Its role, published by the lane.
     pub seen: ArcSwap<Seen>,
     /// Fetches that wait here.
     pub waits: Waits,
+    /// What its topic counts.
+    pub traffic: Arc<TopicTraffic>,
 }
 
 /// What readers see of a replica. Bounds of the log are not taken from here: [`ReadView::bounds`] is newer.
@@ -66,6 +72,26 @@ impl Partitions {
     /// The partition, if it has a replica here.
     pub fn get(&self, id: PartitionId) -> Option<Arc<Hosted>> {
         self.by_id.read().get(&id).cloned()
+    }
+
+    /// Shows each of them.
+    pub fn each(&self, mut show: impl FnMut(&Hosted)) {
+        self.by_id.read().values().for_each(|hosted| show(hosted));
+    }
+
+    /// How many of them this broker leads.
+    pub fn led(&self) -> usize {
+        let mut led = 0;
+        self.each(|hosted| {
+            let leads = matches!(hosted.seen.load().view.serving, Serving::Leader { .. });
+            led += usize::from(leads);
+        });
+        led
+    }
+
+    /// All of them, in no order.
+    pub fn all(&self) -> Vec<Arc<Hosted>> {
+        self.by_id.read().values().cloned().collect()
     }
 
     /// How many there are.

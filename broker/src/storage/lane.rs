@@ -10,18 +10,20 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
 use broker_core::lanes::Action;
-use broker_core::produce::{Acks, WaiterId};
-use broker_core::replica::{Assignment, FollowerFetch, IsrAnswer};
+use broker_core::offsets::LogStart;
+use broker_core::produce::{Acks, WaitOutcome, WaiterId};
+use broker_core::replica::{Assignment, DeletionRefusal, FollowerFetch, IsrAnswer};
 use broker_core::time::Moment;
-use metadata::ids::{BrokerId, PartitionId};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
 use metadata::image::Image;
 use partition_log::Synced;
 use tokio::sync::oneshot;
 use wire::batch::Batch;
 
+use super::closing;
 use super::dirs::Marks;
 use super::follower::FetchedPart;
-use super::owned::{Owned, Unopened};
+use super::owned::{Owned, Unopened, Wish};
 use super::shared::Shared;
 use super::ticket::{PartState, Ticket};
 use crate::essential;
@@ -43,6 +45,8 @@ pub enum Event {
         batch: Batch,
         /// What the producer wants to be told.
         acks: Acks,
+        /// Only under this leadership: what is appended was decided under it. None for clients.
+        under: Option<LeaderEpoch>,
         /// Whom to report to, and under which place.
         ticket: (Arc<Ticket>, usize),
     },
@@ -70,6 +74,18 @@ pub enum Event {
         /// Called when everything is done; calls come in the order of the events.
         done: Box<dyn FnOnce() + Send>,
     },
+    /// Everything before an offset is to be deleted, −1 being the watermark (L-27).
+    DeleteRecords {
+        /// Which partition.
+        partition: PartitionId,
+        /// Before which offset.
+        before: i64,
+        /// Nothing comes where there is no such partition here.
+        reply: oneshot::Sender<Result<Deletion, DeletionFailure>>,
+    },
+    /// Where do the logs of all replicas that are alive start at the latest? Nothing comes where there is no such
+    /// partition here.
+    LowWatermark(PartitionId, oneshot::Sender<Option<LogStart>>),
     /// A log was synced.
     Synced(PartitionId, Synced),
     /// What is to be written into the checkpoints?
@@ -123,7 +139,45 @@ pub fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Vec<LaneHand
 }
 
 /// Whom to tell that a wait is over.
-pub type Waits = HashMap<WaiterId, (Arc<Ticket>, usize)>;
+pub enum Told {
+    /// A Produce request, and the place of the partition in it.
+    Producer(Arc<Ticket>, usize),
+    /// A request to delete records.
+    Deleter(oneshot::Sender<WaitOutcome>),
+}
+
+impl Told {
+    /// Tells it.
+    pub fn tell(self, outcome: WaitOutcome) {
+        match self {
+            Told::Producer(ticket, place) => ticket.completed(place, outcome),
+            // Whoever asked may have gone.
+            Told::Deleter(deleter) => drop(deleter.send(outcome)),
+        }
+    }
+}
+
+/// Whom to tell that each wait is over.
+pub type Waits = HashMap<WaiterId, Told>;
+
+/// A deletion of records that has begun: the log start is where it must be here, and maybe not yet elsewhere.
+pub struct Deletion {
+    /// The name of the wait.
+    pub waiter: WaiterId,
+    /// How the wait ended, when it has.
+    pub outcome: oneshot::Receiver<WaitOutcome>,
+}
+
+/// Why records are not deleted.
+#[derive(Debug)]
+pub enum DeletionFailure {
+    /// This broker may not, or not so much.
+    Refused(DeletionRefusal),
+    /// The topic's `cleanup.policy` keeps what is not superseded (L-27).
+    NotByPolicy,
+    /// The disk failed.
+    Fault,
+}
 
 struct Lane {
     shared: Arc<Shared>,
@@ -175,8 +229,12 @@ impl Lane {
                 partition,
                 batch,
                 acks,
+                under,
                 ticket,
-            } => self.append(partition, &batch, acks, ticket),
+            } => {
+                let wish = Wish { acks, under };
+                self.append(partition, &batch, wish, ticket);
+            }
             Event::Forget(partition, waiter) => {
                 self.waits.remove(&waiter);
                 self.with(partition, |owned, _, _| owned.forget(waiter));
@@ -202,6 +260,17 @@ impl Lane {
                 }
                 done();
             }
+            Event::DeleteRecords {
+                partition,
+                before,
+                reply,
+            } => self.with(partition, |owned, shared, waits| {
+                // Whoever asked may have gone.
+                let _ = reply.send(owned.delete_records(shared, waits, before));
+            }),
+            Event::LowWatermark(partition, reply) => self.with(partition, |owned, _, _| {
+                let _ = reply.send(owned.low_watermark());
+            }),
             Event::Synced(partition, synced) => self.with(partition, |owned, _, _| owned.synced(synced)),
             Event::Marks(reply) => {
                 let shared = &self.shared;
@@ -210,17 +279,13 @@ impl Lane {
             }
             Event::Retain => {
                 for owned in self.owned.values_mut() {
-                    owned.retain(&self.shared);
+                    owned.retain(&self.shared, &mut self.waits);
                 }
             }
             Event::Close(reply) => {
                 self.sync_and_answer();
-                let shared = &self.shared;
-                let marks = self
-                    .owned
-                    .drain()
-                    .filter_map(|(_, owned)| owned.close(shared))
-                    .collect();
+                let owned = self.owned.drain().map(|(_, owned)| owned);
+                let marks = closing::close_all(owned.collect(), &self.shared);
                 let _ = reply.send(marks);
                 return Life::Ends;
             }
@@ -234,12 +299,12 @@ impl Lane {
         }
     }
 
-    fn append(&mut self, partition: PartitionId, batch: &Batch, acks: Acks, ticket: (Arc<Ticket>, usize)) {
+    fn append(&mut self, partition: PartitionId, batch: &Batch, wish: Wish, ticket: (Arc<Ticket>, usize)) {
         let Some(owned) = self.owned.get_mut(&partition) else {
             ticket.0.report(ticket.1, PartState::Gone);
             return;
         };
-        owned.append(&self.shared, &mut self.waits, batch, acks, ticket);
+        owned.append(&self.shared, &mut self.waits, batch, wish, ticket);
         if owned.awaits_sync() && !self.unsynced.contains(&partition) {
             self.unsynced.push(partition);
         }
@@ -267,6 +332,10 @@ impl Lane {
             | Action::Refresh(assignment) => match self.owned.get_mut(&partition) {
                 Some(owned) => owned.assigned(&self.shared, &mut self.waits, assignment, image),
                 None => self.open(assignment, image),
+            },
+            Action::Configure(_) => match self.unopened.get_mut(&partition) {
+                Some((_, waiting_with)) => *waiting_with = Arc::clone(image),
+                None => self.with(partition, |owned, shared, _| owned.configure(shared, image)),
             },
         }
     }

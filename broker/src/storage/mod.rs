@@ -2,6 +2,7 @@
 //!
 //! Must not: know a request or a socket.
 
+mod closing;
 pub mod dirs;
 pub mod follower;
 pub mod hosted;
@@ -9,6 +10,7 @@ pub mod lane;
 mod owned;
 #[cfg(test)]
 mod power_loss;
+pub mod recovery;
 pub mod settings;
 pub mod shared;
 pub mod sync;

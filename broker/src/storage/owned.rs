@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use broker_core::fetch::Wake;
-use broker_core::fetcher::LocalLog;
+use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use broker_core::produce::{Acks, ProduceRefusal, WaitOutcome, WaiterId};
 use broker_core::replica::{Assignment, Effect, FollowerFetch, IsrAnswer, Replica, Role};
@@ -16,16 +16,17 @@ use broker_core::time::Moment;
 use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch};
 use metadata::image::Image;
 use partition_log::{
-    AppendError, AppendOutcome, Appended, LeaderAppend, Log, LogFault, Origin, SyncNeed, Synced,
-    TopicPartition,
+    AppendError, AppendOutcome, AppendRefusal, Appended, CleanupPolicy, LeaderAppend, Log, LogFault,
+    OpenReport, Origin, SyncJob, SyncNeed, Synced, TopicPartition,
 };
+use tokio::sync::oneshot;
 use tracing::{error, info, warn};
 use wire::batch::Batch;
 
 use super::dirs::{DirIndex, Marks};
-use super::follower::{FetchedPart, Outcome, Work};
+use super::follower::{FetchedPart, Work};
 use super::hosted::{Hosted, Seen};
-use super::lane::{LaneHandle, Waits};
+use super::lane::{Deletion, DeletionFailure, LaneHandle, Told, Waits};
 use super::shared::{Doomed, Shared};
 use super::sync::{self, Sync};
 use super::ticket::{PartState, Ticket};
@@ -36,6 +37,18 @@ use crate::seam;
 const DELETED_KEPT: Duration = Duration::from_secs(60);
 /// A log without traffic for so long gives its files back.
 const IDLE_AFTER: Duration = Duration::from_secs(30);
+
+/// Under which conditions a batch is appended.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// What the producer wants to be told.
+    pub acks: Acks,
+    /// Only under this leadership; none for clients.
+    pub under: Option<LeaderEpoch>,
+}
+
+/// So many bytes that were checked again make it worth while to sync a log at its start.
+const RECOVERY_SAVED_FROM: u64 = 1 << 20;
 
 /// An append that is answered after a sync.
 struct Unanswered {
@@ -64,6 +77,8 @@ pub struct Owned {
     unanswered: VecDeque<Unanswered>,
     last_used: Moment,
     files_are_open: bool,
+    /// When everything was durable, or on its way there, for the last time.
+    synced_at: Moment,
 }
 
 impl Owned {
@@ -90,7 +105,7 @@ impl Owned {
         let opened = shared
             .dirs
             .open_log(&name, id.topic, assigned, config, shared.wall());
-        let (log, dir) = match opened {
+        let (log, dir, report) = match opened {
             Ok(opened) => opened,
             Err(fault) => {
                 error!(partition = %name, %fault, "a log cannot be opened");
@@ -105,13 +120,16 @@ impl Owned {
         let now = shared.now();
         let facts = seam::facts(log.bounds());
         let (replica, effects) = Replica::opened(assignment, facts, shared.lag_max, now);
+        let traffic = shared.metrics.traffic.of(id.topic, &name.topic);
         let hosted = Arc::new(Hosted {
             id,
             name,
             lane: lane.clone(),
             log: log.view(),
+            dir,
             seen: ArcSwap::from_pointee(Seen::of(&replica, None)),
             waits: super::waits::Waits::default(),
+            traffic,
         });
         shared.partitions.insert(Arc::clone(&hosted));
         let noted = shared.dirs.written_recovery_point(&hosted.name, dir);
@@ -124,9 +142,13 @@ impl Owned {
             unanswered: VecDeque::new(),
             last_used: now,
             files_are_open: true,
+            synced_at: now,
         };
         owned.publish_watermark(facts.watermark);
         owned.carry_out(shared, waits, effects);
+        // Thousands may be opened in one go, and few of them are written to at once.
+        owned.save_recovery(shared, &report);
+        owned.put_away();
         Ok(owned)
     }
 
@@ -136,12 +158,14 @@ impl Owned {
         shared: &Shared,
         waits: &mut Waits,
         batch: &Batch,
-        acks: Acks,
+        wish: Wish,
         ticket: (Arc<Ticket>, usize),
     ) {
-        let leader_epoch = match self.admits(batch, acks) {
+        let acks = wish.acks;
+        let leader_epoch = match self.admits(batch, wish) {
             Ok(epoch) => seam::epoch_to_log(epoch),
             Err(refusal) => {
+                self.hosted.traffic.produce_refused();
                 let log_start = Some(self.log.log_start());
                 ticket
                     .0
@@ -149,17 +173,18 @@ impl Owned {
                 return;
             }
         };
-        let now = shared.wall();
         self.used(shared);
-        match self.log.append_as_leader(
-            batch,
-            LeaderAppend {
-                leader_epoch,
-                now,
-                origin: Origin::Client,
+        let how = LeaderAppend {
+            leader_epoch,
+            now: shared.wall(),
+            origin: match wish.under {
+                Some(_) => Origin::Coordinator,
+                None => Origin::Client,
             },
-        ) {
+        };
+        match self.log.append_as_leader(batch, how) {
             Ok(appended) => {
+                self.count(appended);
                 let unanswered = Unanswered {
                     appended,
                     acks,
@@ -178,6 +203,7 @@ impl Owned {
             }
             Err(error) => {
                 let failed = matches!(error, AppendError::Fault(LogFault::Io { .. }));
+                self.count_failure(&error, batch);
                 if let AppendError::Fault(fault) = &error {
                     error!(partition = %self.hosted.name, %fault, "an append failed");
                 }
@@ -195,15 +221,39 @@ impl Owned {
         }
     }
 
-    /// A batch that the log holds already is not refused for want of replicas: it waits for them. The refusal tells
-    /// a producer that its batch is in no log, and librdkafka then sends the records again in batches of another shape,
-    /// which nothing recognises as repeated.
-    fn admits(&self, batch: &Batch, acks: Acks) -> Result<LeaderEpoch, ProduceRefusal> {
-        match self.replica.admits(acks) {
-            Err(ProduceRefusal::NotEnoughReplicas { .. }) if self.log.repeats(batch) => {
-                self.replica.admits(Acks::Leader)
+    fn count(&self, appended: Appended) {
+        match appended.outcome {
+            AppendOutcome::Written => {
+                let records = appended.last.next().0 - appended.first.0;
+                let bytes = u64::from(appended.size_bytes);
+                self.hosted
+                    .traffic
+                    .produced(u64::try_from(records).unwrap_or(0), bytes);
             }
-            admitted => admitted,
+            AppendOutcome::Duplicate => self.hosted.traffic.produce_refused(),
+        }
+    }
+
+    /// As Kafka, only what no client expects counts as a failure.
+    fn count_failure(&self, error: &AppendError, batch: &Batch) {
+        let traffic = &self.hosted.traffic;
+        match error {
+            AppendError::Refused(AppendRefusal::BatchTooLarge { .. }) => {
+                traffic.too_large(batch.header.size() as u64);
+            }
+            AppendError::Refused(_) => traffic.produce_failed(),
+            AppendError::Fault(_) => traffic.produce_refused(),
+        }
+    }
+
+    fn admits(&self, batch: &Batch, wish: Wish) -> Result<LeaderEpoch, ProduceRefusal> {
+        let admitted = self.replica.admits(wish.acks, || self.log.repeats(batch))?;
+        match wish.under {
+            Some(under) if under != admitted => Err(ProduceRefusal::NotLeader {
+                leader: self.replica.assignment().state.leader,
+                epoch: admitted,
+            }),
+            _ => Ok(admitted),
         }
     }
 
@@ -215,10 +265,10 @@ impl Owned {
     /// Syncs, then answers what waited for it.
     pub fn sync_and_answer(&mut self, shared: &Shared, waits: &mut Waits) {
         match self.log.sync_job() {
-            Ok(Some(job)) => match job.run() {
-                Ok(synced) => self.log.synced(synced),
-                Err(fault) => sync::end_the_process(&fault),
-            },
+            Ok(Some(job)) => {
+                let synced = sync::carry_out(job, &shared.metrics);
+                self.log.synced(synced);
+            }
             Ok(None) => {}
             Err(fault) => sync::end_the_process(&fault),
         }
@@ -237,7 +287,7 @@ impl Owned {
         let end = seam::to_core(appended.last.next());
         if acks == Acks::All {
             let waiter = shared.waiter();
-            waits.insert(waiter, (Arc::clone(&ticket), place));
+            waits.insert(waiter, Told::Producer(Arc::clone(&ticket), place));
             ticket.report(place, PartState::Waiting { appended, waiter });
             self.grew(shared, waits, appended);
             let effects = self.replica.await_replication(waiter, end);
@@ -295,6 +345,48 @@ impl Owned {
         self.publish_role();
     }
 
+    /// Something else is configured for the log from now on.
+    pub fn configure(&mut self, shared: &Shared, image: &Image) {
+        self.log.configure(shared.log_config(image, self.hosted.id));
+    }
+
+    /// Moves the log start up to `before`, −1 being the watermark, and waits for the replicas (L-27).
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn delete_records(
+        &mut self,
+        shared: &Shared,
+        waits: &mut Waits,
+        before: i64,
+    ) -> Result<Deletion, DeletionFailure> {
+        let start = self
+            .replica
+            .admits_deletion(before)
+            .map_err(DeletionFailure::Refused)?;
+        if self.log.config().cleanup == CleanupPolicy::Compact {
+            return Err(DeletionFailure::NotByPolicy);
+        }
+        self.log.raise_log_start(seam::to_log(start.0)).map_err(|error| {
+            error!(partition = %self.hosted.name, %error, "the log start cannot be raised");
+            DeletionFailure::Fault
+        })?;
+        info!(partition = %self.hosted.name, log_start = start.0.0, "records deleted");
+        let moved = self.replica.log_start_moved(start);
+        self.carry_out(shared, waits, moved);
+        let waiter = shared.waiter();
+        let (sender, outcome) = oneshot::channel();
+        waits.insert(waiter, Told::Deleter(sender));
+        let effects = self.replica.await_deletion(waiter, start);
+        self.carry_out(shared, waits, effects);
+        Ok(Deletion { waiter, outcome })
+    }
+
+    /// Where the logs of all replicas that are alive start at the latest.
+    pub fn low_watermark(&self) -> Option<LogStart> {
+        self.replica.low_watermark()
+    }
+
     /// This broker fetched from the leader.
     pub fn fetched(&mut self, shared: &Shared, waits: &mut Waits, part: FetchedPart) {
         if self.replica.follows(part.leader_epoch).is_err() {
@@ -338,6 +430,7 @@ impl Owned {
                     let epoch = seam::epoch_to_log(leader_epoch);
                     match self.log.append_as_follower(&batches, epoch, shared.wall()) {
                         Ok(appended) => {
+                            self.hosted.traffic.replicated_in(u64::from(appended.size_bytes));
                             let end = LogEnd(seam::to_core(appended.log_end));
                             let effects = self.replica.appended(end, shared.now());
                             self.carry_out(shared, waits, effects);
@@ -361,6 +454,8 @@ impl Owned {
                 let log_start = self.log.log_start();
                 self.log.truncate_to(seam::to_log(end))?;
                 self.note_cut(shared, log_start)?;
+                // Or a power loss could bring back what was cut, behind what is written next in its place.
+                self.sync_and_answer(shared, waits);
                 let held = seam::to_core(self.log.log_end());
                 info!(partition = %self.hosted.name, log_end = held.0, "truncated to the leader's history");
                 self.replica.truncated(LogEnd(held));
@@ -371,6 +466,7 @@ impl Owned {
                 let log_start = self.log.log_start();
                 self.log.restart_at(seam::to_log(start.0))?;
                 self.note_cut(shared, log_start)?;
+                self.sync_and_answer(shared, waits);
                 info!(partition = %self.hosted.name, log_start = start.0.0, "begun anew at the leader's log start");
                 self.replica.wiped(start);
                 self.publish_watermark(self.watermark());
@@ -383,6 +479,10 @@ impl Owned {
     /// After a cut: what is appended next is not durable, and the checkpoints must not say that it is. Where they do not,
     /// nothing is written.
     fn note_cut(&mut self, shared: &Shared, began: partition_log::Offset) -> Result<(), LogFault> {
+        // Where the next topic of this name has taken it, the marks are that one's.
+        if !shared.dirs.has_name(&self.hosted.name, self.hosted.id.topic) {
+            return Ok(());
+        }
         let point = self.log.recovery_point();
         if self.log.log_start() < began {
             shared.dirs.forget_marks(&self.hosted.name, self.dir)?;
@@ -409,11 +509,57 @@ impl Owned {
             let effects = self.replica.tick(now);
             self.carry_out(shared, waits, effects);
         }
+        if !self.files_are_open && self.log.holds_files() {
+            // Somebody read.
+            self.used(shared);
+        }
         if self.files_are_open && IDLE_AFTER < now.since(self.last_used) {
-            if let Err(fault) = self.log.release_idle() {
-                warn!(partition = %self.hosted.name, %fault, "an idle log cannot be put away");
+            self.put_away();
+        }
+        self.sync_when_due(shared, now);
+    }
+
+    /// Gives its files back.
+    fn put_away(&mut self) {
+        if let Err(fault) = self.log.release_idle() {
+            warn!(partition = %self.hosted.name, %fault, "an idle log cannot be put away");
+        }
+        self.files_are_open = false;
+    }
+
+    /// What it took long to recover is made durable at once, so that the work is not lost when the process is killed before
+    /// it serves. Where it took no time, it can as well be done again.
+    fn save_recovery(&mut self, shared: &Shared, report: &OpenReport) {
+        if report.scanned_bytes < RECOVERY_SAVED_FROM {
+            return;
+        }
+        match self.log.sync_job() {
+            Ok(Some(job)) => {
+                let synced = sync::carry_out(job, &shared.metrics);
+                self.log.synced(synced);
             }
-            self.files_are_open = false;
+            Ok(None) => {}
+            Err(fault) => sync::end_the_process(&fault),
+        }
+        let point = self.log.recovery_point();
+        if let Err(fault) = shared
+            .dirs
+            .recovered(&self.hosted.name, self.dir, point, shared.wall())
+        {
+            warn!(partition = %self.hosted.name, %fault, "the recovery point cannot be written");
+        }
+    }
+
+    /// `flush.ms`: nothing is left unsynced for longer.
+    fn sync_when_due(&mut self, shared: &Shared, now: Moment) {
+        let Some(interval) = self.log.config().flush_interval else {
+            return;
+        };
+        if self.log.recovery_point() == self.log.log_end() {
+            self.synced_at = now;
+        } else if interval <= now.since(self.synced_at) {
+            self.synced_at = now;
+            self.sync_in_background(shared);
         }
     }
 
@@ -465,12 +611,13 @@ impl Owned {
                     let _ = shared.proposals.send(proposal);
                 }
                 Effect::InSyncChanged { in_sync } => {
+                    self.count_change(shared, in_sync.len());
                     let members: Vec<i32> = in_sync.iter().map(|broker| broker.0).collect();
                     info!(partition = %self.hosted.name, ?members, "in-sync set changed");
                 }
                 Effect::Completed { waiter, outcome } => {
-                    if let Some((ticket, place)) = waits.remove(&waiter) {
-                        ticket.completed(place, outcome);
+                    if let Some(told) = waits.remove(&waiter) {
+                        told.tell(outcome);
                     }
                 }
                 Effect::RoleChanged => {
@@ -478,6 +625,17 @@ impl Owned {
                     self.hosted.waits.wake(Wake::RoleChanged);
                 }
             }
+        }
+    }
+
+    /// What was published last is the set before the change.
+    fn count_change(&self, shared: &Shared, members: usize) {
+        let before = self.hosted.seen.load().assignment.state.in_sync.len();
+        let counts = &shared.metrics.in_sync;
+        match members.cmp(&before) {
+            std::cmp::Ordering::Less => counts.shrinks.inc(),
+            std::cmp::Ordering::Greater => counts.expands.inc(),
+            std::cmp::Ordering::Equal => {}
         }
     }
 
@@ -510,6 +668,8 @@ impl Owned {
     fn sync_in_background(&mut self, shared: &Shared) {
         match self.log.sync_job() {
             Ok(Some(job)) => {
+                // Its files are open again.
+                self.used(shared);
                 let (partition, lane) = (self.hosted.id, self.hosted.lane.clone());
                 shared.syncs.sync(self.dir, Sync { partition, job, lane });
             }
@@ -553,14 +713,15 @@ impl Owned {
     }
 
     /// Deletes what retention allows, and forgets silent producers.
-    pub fn retain(&mut self, shared: &Shared) {
+    pub fn retain(&mut self, shared: &Shared, waits: &mut Waits) {
         let now = shared.wall();
         self.log.expire_producers(now);
         match self.log.delete_old_segments(now) {
             Ok(deleted) if deleted.is_empty() => {}
             Ok(deleted) => {
-                self.replica
-                    .log_start_moved(LogStart(seam::to_core(self.log.log_start())));
+                let start = LogStart(seam::to_core(self.log.log_start()));
+                let moved = self.replica.log_start_moved(start);
+                self.carry_out(shared, waits, moved);
                 info!(partition = %self.hosted.name, segments = deleted.len(), log_start = self.log.log_start().0,
                     "old segments go");
                 let paths = deleted.into_iter().flat_map(|segment| segment.paths).collect();
@@ -589,13 +750,18 @@ impl Owned {
         }
     }
 
-    /// Closes the log in order. Nothing when that failed: the log is then recovered at the next start.
-    pub fn close(mut self, shared: &Shared) -> Option<Marks> {
+    /// Writes down what the log still has in memory. What must then be made durable, if anything, is done beside that of
+    /// other logs; [`Owned::closed`] follows.
+    ///
+    /// # Errors
+    /// Faults of the disk: the log is recovered at the next start.
+    pub fn close(&mut self, shared: &Shared) -> Result<Option<SyncJob>, LogFault> {
         shared.partitions.remove(self.hosted.id);
-        let closed = self
-            .log
-            .close()
-            .and_then(|job| job.map(partition_log::SyncJob::run).transpose());
+        self.log.close()
+    }
+
+    /// The log is closed in order, or could not be. What is written into the checkpoints then.
+    pub fn closed(mut self, shared: &Shared, closed: Result<Option<Synced>, LogFault>) -> Option<Marks> {
         match closed {
             Ok(synced) => {
                 if let Some(synced) = synced {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use broker_core::fetcher::LocalLog;
+use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::lanes::Action;
 use broker_core::offsets::{HighWatermark, LogStart, Offset};
 use broker_core::replica::{Assignment, MinInSync};
@@ -15,7 +15,7 @@ use bytes::Bytes;
 use host::{SeededEntropy, SimClock, SimDisk, WallMs};
 use metadata::config::{NodeConfig, NodeId, Role};
 use metadata::ids::{
-    BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex, TopicId,
+    BrokerEpoch, BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex, TopicId,
 };
 use metadata::image::{Image, Partition, Topic};
 use metadata::record::{ConfigResource, LeaderRecovery};
@@ -26,12 +26,13 @@ use tokio::sync::oneshot;
 use wire::batch::{BatchBuilder, Batches};
 use wire::codec::Codec;
 
-use super::dirs::{DirIndex, Dirs, Marks};
-use super::follower::{FetchedPart, Outcome, Work};
+use super::dirs::{DirIndex, Dirs, Loading, Marks};
+use super::follower::{FetchedPart, Work};
 use super::hosted::Partitions;
 use super::lane::{self, Event, LaneHandle};
 use super::shared::Shared;
 use super::sync::SyncThreads;
+use crate::metrics::BrokerMetrics;
 
 const ORDERS: PartitionId = PartitionId {
     topic: TopicId(Uuid(7)),
@@ -59,7 +60,8 @@ fn dirs_on(disk: &SimDisk) -> Dirs {
         cluster_id: "a cluster".to_owned(),
         node_id: 1,
     };
-    Dirs::open(host_on(disk), &[PathBuf::from("/logs")], &owner).unwrap()
+    let clock = Arc::new(SimClock::new(WallMs(1_000_000)));
+    Dirs::open(host_on(disk), clock, &[PathBuf::from("/logs")], &owner).unwrap()
 }
 
 fn name() -> TopicPartition {
@@ -104,7 +106,13 @@ fn image(flush_messages: &str) -> Arc<Image> {
 
 impl Follower {
     fn new() -> Follower {
-        let disk = SimDisk::new();
+        let follower = Follower::on(SimDisk::new());
+        follower.told(&image("1"), Action::Create);
+        follower
+    }
+
+    /// A process that starts on this disk.
+    fn on(disk: SimDisk) -> Follower {
         let dirs = Arc::new(dirs_on(&disk));
         let ((proposals, a), (fetching, b), (doomed, c)) =
             (unbounded_channel(), unbounded_channel(), unbounded_channel());
@@ -114,6 +122,7 @@ impl Follower {
             clock: Arc::new(SimClock::new(WallMs(1_000_000))),
             dirs: Arc::clone(&dirs),
             partitions: Arc::new(Partitions::default()),
+            metrics: BrokerMetrics::new(Arc::new(SimClock::new(WallMs(1_000_000)))),
             lag_max: Duration::from_secs(30),
             syncs: SyncThreads::asleep(1),
             proposals,
@@ -122,14 +131,22 @@ impl Follower {
             next_waiter: AtomicU64::new(0),
         });
         let lane = lane::start(1, &shared).unwrap().remove(0);
-        let follower = Follower {
+        Follower {
             disk,
             dirs,
             lane,
             _ends: Box::new((a, b, c)),
-        };
-        follower.told(&image("1"), Action::Create);
-        follower
+        }
+    }
+
+    /// The disk once the process is gone. It leaves no checkpoint and no mark of a clean end.
+    fn killed(self) -> SimDisk {
+        let (reply, closed) = oneshot::channel();
+        self.lane.send(Event::Close(reply));
+        closed.blocking_recv().unwrap();
+        // Everything is synced; this takes the locks from the old process.
+        self.disk.crash(0);
+        self.disk
     }
 
     fn told(&self, image: &Arc<Image>, action: fn(Assignment) -> Action) {
@@ -245,6 +262,73 @@ fn what_is_appended_after_a_cut_is_not_trusted_by_a_recovery_point_from_before()
             "what was synced is there"
         );
     }
+}
+
+/// Of what was cut off, nothing comes back behind what was written in its place: nobody would notice, for the epochs of the
+/// whole log would be right up to its end.
+#[test]
+fn what_was_cut_does_not_come_back_behind_what_is_written_in_its_place() {
+    for seed in 0..48 {
+        let follower = Follower::new();
+        follower.append(0, 10, b'a');
+        follower.dirs.write_recovery(&follower.marks()).unwrap();
+        follower.told(&image("1000000"), Action::Refresh);
+
+        follower.work(Work::Truncate(Offset(9)));
+        follower.append(9, 1, b'b');
+        let log = follower.after_power_loss(seed);
+
+        assert!(
+            log.log_end() <= partition_log::Offset(12),
+            "seed {seed}: it ends at {:?}",
+            log.log_end()
+        );
+        assert_was_written(&log, seed);
+    }
+}
+
+/// BC-006: a process that is killed while it recovers must not throw the work away.
+#[test]
+fn what_took_long_to_recover_is_not_recovered_again() {
+    let follower = Follower::new();
+    follower.told(&image("1000000"), Action::Refresh);
+    follower.append(0, 3_000, b'a');
+    let disk = follower.killed();
+    assert_eq!(dirs_on(&disk).written_recovery_point(&name(), DirIndex(0)).0, 0);
+
+    disk.crash(0);
+    let again = Follower::on(disk);
+    again.told(&image("1000000"), Action::Create);
+    assert_eq!(again.dirs.recovery().left(), 0);
+    let disk = again.killed();
+
+    assert_eq!(
+        dirs_on(&disk).written_recovery_point(&name(), DirIndex(0)).0,
+        9_000
+    );
+}
+
+/// A broker that is asked to stop before it has opened its logs must not say that they are in order: nobody looked.
+#[test]
+fn logs_that_were_not_opened_are_not_marked_clean() {
+    let follower = Follower::new();
+    follower.append(0, 3, b'a');
+    let disk = follower.killed();
+    let epoch = BrokerEpoch(7);
+
+    dirs_on(&disk).mark_clean(epoch, Loading::Unfinished).unwrap();
+    disk.crash(0);
+    assert_eq!(dirs_on(&disk).previous_epoch(), None);
+
+    disk.crash(0);
+    dirs_on(&disk).mark_clean(epoch, Loading::Finished).unwrap();
+    disk.crash(0);
+    let clean = dirs_on(&disk);
+    assert_eq!(clean.previous_epoch(), Some(epoch));
+    // The mark is used up by the start; what was clean and was not touched still is.
+    clean.mark_clean(epoch, Loading::Unfinished).unwrap();
+    disk.crash(0);
+    assert_eq!(dirs_on(&disk).previous_epoch(), Some(epoch));
 }
 
 #[test]

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use metadata::config::{CleanupPolicy, Compression, NodeConfig, TimestampType, TopicSettings};
+use metadata::config::{CleanupPolicy, Compression, TimestampType, TopicSettings};
 use partition_log::{CleanupPolicy as LogCleanup, LogConfig, StoredCompression, TimestampKind};
 
-/// The configuration of a topic's logs.
-pub fn log_config(topic: &TopicSettings, node: &NodeConfig) -> LogConfig {
+/// The configuration of a topic's logs, where idle producers are forgotten after `producer_expiration`.
+pub fn log_config(topic: &TopicSettings, producer_expiration: Duration) -> LogConfig {
     LogConfig {
         segment_bytes: topic.segment_bytes,
         segment_ms: millis(topic.segment_age),
@@ -25,9 +25,10 @@ pub fn log_config(topic: &TopicSettings, node: &NodeConfig) -> LogConfig {
         compression: compression(topic.compression),
         cleanup: cleanup(topic.cleanup),
         flush_messages: topic.flush_records.unwrap_or(u64::MAX),
+        flush_interval: topic.flush_interval,
         retention_ms: topic.retention.map(millis),
         retention_bytes: topic.retention_bytes,
-        producer_id_expiration_ms: millis(node.millis("producer.id.expiration.ms")),
+        producer_id_expiration_ms: millis(producer_expiration),
         decompressed_bytes_max: topic.decompressed_bytes_max,
     }
 }

@@ -11,7 +11,7 @@ use broker_core::produce::WaiterId;
 use broker_core::replica::{MinInSync, Proposal};
 use broker_core::time::Moment;
 use host::{Clock, WallMs};
-use metadata::config::{Layer, Layers, NodeConfig, TopicSettings};
+use metadata::config::{Layer, Layers, NodeConfig, TopicSettings, broker_value};
 use metadata::ids::{BrokerId, PartitionId};
 use metadata::image::Image;
 use metadata::record::ConfigResource;
@@ -22,6 +22,7 @@ use super::dirs::{DirIndex, Dirs};
 use super::hosted::Partitions;
 use super::settings;
 use super::sync::SyncThreads;
+use crate::metrics::BrokerMetrics;
 use crate::replication::FetchOrder;
 
 /// Files that are to be removed after a while.
@@ -45,6 +46,8 @@ pub struct Shared {
     pub dirs: Arc<Dirs>,
     /// What readers see.
     pub partitions: Arc<Partitions>,
+    /// What is counted.
+    pub metrics: Arc<BrokerMetrics>,
     /// `replica.lag.time.max.ms`.
     pub lag_max: Duration,
     /// Threads that sync.
@@ -95,7 +98,15 @@ impl Shared {
 
     /// What holds for a topic's log on this broker.
     pub fn log_config(&self, image: &Image, partition: PartitionId) -> LogConfig {
-        settings::log_config(&self.topic_settings(image, partition), &self.config)
+        let given = |resource: ConfigResource| image.configs.get(&resource).map(|values| &**values);
+        let (own, cluster) = (
+            given(ConfigResource::Broker(self.me)),
+            given(ConfigResource::ClusterDefault),
+        );
+        let expiration = broker_value("producer.id.expiration.ms", &self.config, &own, &cluster).integer();
+        let expiration = expiration.and_then(|millis| u64::try_from(millis).ok());
+        let expiration = Duration::from_millis(expiration.expect("the tables keep it positive"));
+        settings::log_config(&self.topic_settings(image, partition), expiration)
     }
 }
 

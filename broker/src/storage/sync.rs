@@ -2,15 +2,17 @@
 //!
 //! Must not: touch a log's state; the lane is told.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
 use metadata::ids::PartitionId;
-use partition_log::SyncJob;
+use partition_log::{SyncJob, Synced};
 use tracing::error;
 
 use super::dirs::DirIndex;
 use super::lane::{Event, LaneHandle};
 use crate::essential;
+use crate::metrics::BrokerMetrics;
 
 /// A log to be synced, and whom to tell.
 pub struct Sync {
@@ -33,10 +35,11 @@ impl SyncThreads {
     ///
     /// # Errors
     /// When the system gives no thread.
-    pub fn start(dirs: usize) -> std::io::Result<SyncThreads> {
+    pub fn start(dirs: usize, metrics: &Arc<BrokerMetrics>) -> std::io::Result<SyncThreads> {
         let senders = (0..dirs).map(|index| {
             let (sender, jobs) = std::sync::mpsc::channel();
-            essential::thread(format!("sync-{index}"), "sync", move || run(&jobs))?;
+            let metrics = Arc::clone(metrics);
+            essential::thread(format!("sync-{index}"), "sync", move || run(&jobs, &metrics))?;
             std::io::Result::Ok(sender)
         });
         Ok(SyncThreads {
@@ -60,12 +63,21 @@ impl SyncThreads {
     }
 }
 
-fn run(jobs: &Receiver<Sync>) {
+fn run(jobs: &Receiver<Sync>, metrics: &BrokerMetrics) {
     for Sync { partition, job, lane } in jobs {
-        match job.run() {
-            Ok(synced) => lane.send(Event::Synced(partition, synced)),
-            Err(fault) => end_the_process(&fault),
+        lane.send(Event::Synced(partition, carry_out(job, metrics)));
+    }
+}
+
+/// Makes a log durable. Does not return when that fails.
+pub fn carry_out(job: SyncJob, metrics: &BrokerMetrics) -> Synced {
+    let begun = metrics.clock.now();
+    match job.run() {
+        Ok(synced) => {
+            metrics.syncs.record(metrics.clock.now().since(begun));
+            synced
         }
+        Err(fault) => end_the_process(&fault),
     }
 }
 

@@ -345,4 +345,25 @@ impl Admin for FakeController {
             count: 1000,
         }))
     }
+
+    async fn create_partitions(
+        &self,
+        _: Request<v1::CreatePartitionsRequest>,
+    ) -> Result<Response<v1::CreatePartitionsReply>, Status> {
+        Err(Status::unimplemented("no test asks for it"))
+    }
+
+    async fn alter_configs(
+        &self,
+        _: Request<v1::AlterConfigsRequest>,
+    ) -> Result<Response<v1::AlterConfigsReply>, Status> {
+        Err(Status::unimplemented("no test asks for it"))
+    }
+
+    async fn elect_leaders(
+        &self,
+        _: Request<v1::ElectLeadersRequest>,
+    ) -> Result<Response<v1::ElectLeadersReply>, Status> {
+        Err(Status::unimplemented("no test asks for it"))
+    }
 }

@@ -131,7 +131,7 @@ fn a_request_that_comes_byte_by_byte_is_answered_like_any_other() {
     assert_eq!(peer.receive_frame()[..6], [0, 0, 0, 7, 0, 0]);
 }
 
-fn produced(topic: &str, value: &[u8]) -> ProduceRequest {
+pub fn produced(topic: &str, value: &[u8]) -> ProduceRequest {
     let records = Records::Bytes(batch(value));
     let partition = PartitionProduceData { index: 0, records };
     ProduceRequest {
@@ -153,7 +153,7 @@ fn batch(value: &[u8]) -> Bytes {
     builder.build()
 }
 
-fn create(peer: &mut Peer, topic: &str) {
+pub fn create(peer: &mut Peer, topic: &str) {
     let topics = vec![CreatableTopic {
         name: topic.into(),
         num_partitions: 1,

@@ -21,6 +21,8 @@ pub struct Broker {
     process: Child,
     /// Its Kafka port.
     pub port: u16,
+    /// Where it is watched, if it is.
+    pub metrics: Option<u16>,
     dir: TempDir,
     _controller: FakeController,
     _runtime: Runtime,
@@ -63,13 +65,21 @@ impl Broker {
         let Some(ready) = ready else {
             panic!("the broker ended before it served:\n{}", seen.join("\n"))
         };
-        let address = ready.split("127.0.0.1:").nth(1).unwrap();
-        let port: String = address.chars().take_while(char::is_ascii_digit).collect();
+        let port_in = |line: &str| -> u16 {
+            let address = line.split("127.0.0.1:").nth(1).unwrap();
+            let digits: String = address.chars().take_while(char::is_ascii_digit).collect();
+            digits.parse().unwrap()
+        };
+        let watched = seen
+            .iter()
+            .find(|line| line.contains("metrics and probes are served"));
+        let (port, metrics) = (port_in(&ready), watched.map(|line| port_in(line)));
         // The rest of what it says is read, or the pipe would fill up.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Broker {
             process,
-            port: port.parse().unwrap(),
+            port,
+            metrics,
             dir,
             _controller: controller,
             _runtime: runtime,

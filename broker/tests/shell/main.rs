@@ -5,3 +5,4 @@ mod beginning;
 mod fake_controller;
 mod frames;
 mod harness;
+mod metrics;
