@@ -2,9 +2,13 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use wire::codec::Codec;
 
 use crate::address::Address;
+use crate::bench::args::BenchArgs;
+use crate::consume::Template;
+use crate::offsets::Place;
 
 /// Millrace: a Kafka-compatible event-streaming platform. This is its operator's command.
 #[derive(Debug, Parser)]
@@ -29,10 +33,39 @@ pub enum Command {
         #[command(subcommand)]
         command: TopicCommand,
     },
+    /// Write the lines of standard input as records.
+    Produce(ProduceArgs),
+    /// Read records to standard output, alone or in a group.
+    Consume(ConsumeArgs),
+    /// Show and change configurations of topics and brokers.
+    Config {
+        /// Which of them.
+        #[command(subcommand)]
+        command: ConfigCommand,
+    },
+    /// List and describe consumer groups.
+    Group {
+        /// Which of them.
+        #[command(subcommand)]
+        command: GroupCommand,
+    },
+    /// Look into the files of a log.
+    Log {
+        /// Which of them.
+        #[command(subcommand)]
+        command: LogCommand,
+    },
     /// Show the quorum, the brokers, and partitions without a leader or too few in-sync replicas.
     Status(StatusArgs),
+    /// Measure throughput, latency and the brokers' CPU; `bench compare` beside Apache Kafka.
+    Bench(BenchArgs),
     /// Print every configuration key: what is served, refused and without effect.
     Keys,
+    /// Print the completion script of a shell.
+    Completion {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Where the cluster is.
@@ -61,7 +94,7 @@ pub struct UpArgs {
     /// Where everything is kept.
     #[arg(long, value_name = "DIR", default_value = "./millrace-data")]
     pub dir: PathBuf,
-    /// Port of the first broker; the other brokers and then the controllers follow.
+    /// Port of the first broker; the other brokers and then the controllers follow, then as many for their metrics.
     #[arg(long, value_name = "PORT", default_value_t = 9092, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
     /// A configuration key for every node; may be repeated.
@@ -120,6 +153,242 @@ pub enum TopicCommand {
     },
 }
 
+/// Options of `produce`.
+#[derive(Debug, Args)]
+pub struct ProduceArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub at: Bootstrap,
+    /// The topic; it must exist.
+    pub topic: String,
+    /// What stands between key and value in a line; left out, lines have no key.
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub key_separator: Option<String>,
+    /// The partition of every record; left out, by key, or one after the other.
+    #[arg(long, value_name = "N")]
+    pub partition: Option<i32>,
+    /// Who must have a record before it counts as written.
+    #[arg(long, value_enum, default_value_t = Acks::All)]
+    pub acks: Acks,
+    /// none, gzip, snappy, lz4 or zstd.
+    #[arg(long, value_name = "CODEC", default_value = "none", value_parser = crate::produce::codec)]
+    pub compression: Codec,
+    /// Without a producer id: what is sent again after a lost answer may be written twice.
+    #[arg(long)]
+    pub no_idempotence: bool,
+    /// At most so many records a second.
+    #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub throughput: Option<u64>,
+    /// Seconds after which what is not written is given up.
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub timeout: u64,
+}
+
+/// Who must have a record before it counts as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Acks {
+    /// Every in-sync replica.
+    #[value(alias = "-1")]
+    All,
+    /// The leader.
+    #[value(name = "1")]
+    Leader,
+    /// Nobody: what gets lost is not noticed.
+    #[value(name = "0")]
+    None,
+}
+
+impl Acks {
+    /// The number on the wire.
+    pub const fn number(self) -> i16 {
+        match self {
+            Self::All => -1,
+            Self::Leader => 1,
+            Self::None => 0,
+        }
+    }
+}
+
+/// Options of `consume`.
+#[derive(Debug, Args)]
+pub struct ConsumeArgs {
+    /// Where the cluster is.
+    #[command(flatten)]
+    pub at: Bootstrap,
+    /// The topic.
+    pub topic: String,
+    /// Share the partitions with the other members of this group, and go on where it was.
+    #[arg(long, value_name = "GROUP", conflicts_with = "partitions", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub group: Option<String>,
+    /// A partition; may be repeated; left out, all.
+    #[arg(long = "partition", value_name = "N")]
+    pub partitions: Vec<i32>,
+    /// Where to begin: beginning, end, OFFSET, -COUNT before the end, @MILLISECONDS since 1970. In a group only where it
+    /// has committed nothing.
+    #[arg(long, value_name = "PLACE", default_value = "end", allow_hyphen_values = true)]
+    pub offset: Place,
+    /// The same as `--offset beginning`.
+    #[arg(long, conflicts_with = "offset")]
+    pub from_beginning: bool,
+    /// End after so many records.
+    #[arg(long, value_name = "N")]
+    pub max_messages: Option<u64>,
+    /// End at what is the end of the partitions when reading begins.
+    #[arg(long)]
+    pub exit_at_end: bool,
+    /// End with exit code 1 when no record comes for so long.
+    #[arg(long, value_name = "SECONDS")]
+    pub timeout: Option<f64>,
+    /// How a record is written: %t topic, %p partition, %o offset, %T time, %k key, %v value, %h headers, \n, \t. Left
+    /// out, the value and a line end; with --json, one object a line.
+    #[arg(long, value_name = "TEMPLATE")]
+    pub format: Option<Template>,
+}
+
+impl ConsumeArgs {
+    /// Where to begin.
+    pub const fn start(&self) -> Place {
+        if self.from_beginning {
+            Place::Beginning
+        } else {
+            self.offset
+        }
+    }
+}
+
+/// What to do with configurations.
+#[derive(Debug, Subcommand)]
+pub enum ConfigCommand {
+    /// Show what a topic or broker sets itself; with --all, or with keys, what holds.
+    Get {
+        /// Where the cluster is.
+        #[command(flatten)]
+        at: Bootstrap,
+        /// topic:NAME, broker:ID, or brokers for all of them.
+        target: Target,
+        /// Keys; none means all.
+        keys: Vec<String>,
+        /// Also what comes from elsewhere.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Change configurations: all of them or, where one is refused, none.
+    Set {
+        /// Where the cluster is.
+        #[command(flatten)]
+        at: Bootstrap,
+        /// topic:NAME, broker:ID, or brokers for all of them.
+        target: Target,
+        /// What to change.
+        #[command(flatten)]
+        change: Change,
+        /// Only ask whether it would be taken.
+        #[arg(long)]
+        validate_only: bool,
+    },
+}
+
+/// Changes to configurations.
+#[derive(Debug, Args)]
+pub struct Change {
+    /// New values.
+    #[arg(value_name = "KEY=VALUE", value_parser = pair)]
+    pub set: Vec<(String, String)>,
+    /// A key that falls back to what holds otherwise; may be repeated.
+    #[arg(long, value_name = "KEY")]
+    pub delete: Vec<String>,
+    /// Values to add to a list; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub append: Vec<(String, String)>,
+    /// Values to take out of a list; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = pair)]
+    pub subtract: Vec<(String, String)>,
+}
+
+/// Whose configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// A topic's.
+    Topic(String),
+    /// One broker's.
+    Broker(i32),
+    /// What holds for every broker that says nothing else.
+    Brokers,
+}
+
+impl std::str::FromStr for Target {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bad = || format!("{text:?} is not topic:NAME, broker:ID or brokers");
+        match text.split_once(':') {
+            Some(("topic", name)) if !name.is_empty() => Ok(Self::Topic(name.to_owned())),
+            Some(("broker", id)) => id.parse().map(Self::Broker).map_err(|_| bad()),
+            None if text == "brokers" => Ok(Self::Brokers),
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Topic(name) => write!(f, "topic:{name}"),
+            Self::Broker(id) => write!(f, "broker:{id}"),
+            Self::Brokers => f.write_str("brokers"),
+        }
+    }
+}
+
+/// What to do with groups.
+#[derive(Debug, Subcommand)]
+pub enum GroupCommand {
+    /// List the groups of all brokers.
+    List {
+        /// Where the cluster is.
+        #[command(flatten)]
+        at: Bootstrap,
+    },
+    /// Show members, committed offsets, log ends and lag.
+    Describe {
+        /// Where the cluster is.
+        #[command(flatten)]
+        at: Bootstrap,
+        /// Their names.
+        #[arg(required = true)]
+        groups: Vec<String>,
+    },
+}
+
+/// What to do with the files of a log.
+#[derive(Debug, Subcommand)]
+pub enum LogCommand {
+    /// Print the batches and records of segments; exit code 1 when one is damaged.
+    Dump(DumpArgs),
+}
+
+/// Options of `log dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    /// Segments: files that end in .log.
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// How much is told.
+    #[arg(long, value_enum, default_value_t = DumpDetail::Records)]
+    pub detail: DumpDetail,
+}
+
+/// How much a dump tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DumpDetail {
+    /// Batches.
+    Batches,
+    /// And their records.
+    Records,
+    /// And keys and values, as text.
+    Contents,
+}
+
 /// Options of `status`.
 #[derive(Debug, Args)]
 pub struct StatusArgs {
@@ -137,6 +406,10 @@ pub struct StatusArgs {
     /// End with exit code 1 when something is wrong with what is shown.
     #[arg(long)]
     pub check: bool,
+    /// Show it again and again until Ctrl-C, every so many seconds.
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", conflicts_with = "check",
+        value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub watch: Option<u64>,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
@@ -201,6 +474,30 @@ mod tests {
     }
 
     #[test]
+    fn whose_configuration_is_said_in_one_word() {
+        for text in ["topic:orders", "topic:a:b", "broker:3", "brokers"] {
+            assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn a_watch_without_seconds_looks_every_two() {
+        let Command::Status(args) = Cli::parse_from(["millrace", "status", "--watch"]).command else {
+            panic!("status is status")
+        };
+        assert_eq!(args.watch, Some(2));
+    }
+
+    #[test]
+    fn an_offset_before_the_end_looks_like_an_option_and_is_none() {
+        let line = ["millrace", "consume", "t", "--offset", "-5"];
+        let Command::Consume(args) = Cli::parse_from(line).command else {
+            panic!("consume is consume")
+        };
+        assert_eq!(args.start(), Place::BeforeEnd(5));
+    }
+
+    #[test]
     fn what_is_not_understood_ends_with_code_two() {
         for line in [
             &["millrace"][..],
@@ -210,6 +507,17 @@ mod tests {
             &["millrace", "topic", "delete"],
             &["millrace", "topic", "create", "t", "--partitions", "0"],
             &["millrace", "status", "--bootstrap", "nowhere"],
+            &["millrace", "status", "--watch", "--check"],
+            &["millrace", "produce"],
+            &["millrace", "produce", "t", "--acks", "2"],
+            &["millrace", "produce", "t", "--compression", "zip"],
+            &["millrace", "consume", "t", "--offset", "middle"],
+            &["millrace", "consume", "t", "--group", "g", "--partition", "1"],
+            &["millrace", "consume", "t", "--format", "%x"],
+            &["millrace", "config", "get", "orders"],
+            &["millrace", "config", "set", "broker:x", "a=b"],
+            &["millrace", "log", "dump"],
+            &["millrace", "completion", "abacus"],
         ] {
             assert_eq!(Cli::try_parse_from(line).unwrap_err().exit_code(), 2, "{line:?}");
         }

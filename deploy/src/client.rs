@@ -6,14 +6,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 use wire::messages::ApiVersionsRequest;
-use wire::{ApiKey, ApiVersion, CorrelationId, Request, frame};
+use wire::{ApiKey, ApiVersion, CorrelationId, Part, Request, frame};
 
 use crate::address::Address;
 
-/// How long a broker may take to accept a connection.
+/// How long a broker may take to accept a connection and to say what it serves.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the first broker of a list is waited for alone. A stopped process still accepts connections, so that
+/// only an answer tells that it lives; the next one is asked beside it.
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// How long a broker may take to answer. Longer than any wait that a request of ours asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(40);
@@ -57,31 +62,52 @@ pub struct Client {
     address: Address,
     served: BTreeMap<i16, (i16, i16)>,
     asked: i32,
+    patience: Duration,
+    /// A question went out whose answer was not read, since it came too late or nobody waited for it any more. What
+    /// comes next on this connection answers something else.
+    in_doubt: bool,
 }
 
 impl Client {
-    /// Connects to the first of these that answers.
+    /// Connects to the first of these that answers. Each gets a head start before the next is asked beside it.
     ///
     /// # Errors
     /// [`ClientError::Unreachable`] with a reason for each.
     pub async fn connect(bootstrap: &[Address]) -> Result<Self, ClientError> {
+        let mut left = bootstrap.iter();
+        let mut asked = JoinSet::new();
         let mut reasons = Vec::new();
-        for address in bootstrap {
-            match Self::connect_to(address).await {
-                Ok(client) => return Ok(client),
-                Err(reason) => reasons.push(format!("{address}: {reason}")),
+        let begin = |asked: &mut JoinSet<_>, left: &mut std::slice::Iter<'_, Address>| {
+            if let Some(address) = left.next().cloned() {
+                asked.spawn(async move {
+                    let connected = Self::connect_to(&address).await;
+                    connected.map_err(|reason| format!("{address}: {reason}"))
+                });
             }
+        };
+        begin(&mut asked, &mut left);
+        loop {
+            match timeout(HEAD_START, asked.join_next()).await {
+                Ok(Some(Ok(Ok(client)))) => return Ok(client),
+                Ok(Some(Ok(Err(reason)))) => reasons.push(reason),
+                Ok(Some(Err(ended))) => reasons.push(ended.to_string()),
+                Ok(None) => return Err(ClientError::Unreachable(reasons)),
+                Err(_) => {}
+            }
+            begin(&mut asked, &mut left);
         }
-        Err(ClientError::Unreachable(reasons))
     }
 
     async fn connect_to(address: &Address) -> Result<Self, String> {
+        match timeout(CONNECT_TIMEOUT, Self::introduce(address)).await {
+            Ok(connected) => connected,
+            Err(_) => Err(format!("no answer within {} s", CONNECT_TIMEOUT.as_secs())),
+        }
+    }
+
+    async fn introduce(address: &Address) -> Result<Self, String> {
         let dial = TcpStream::connect((address.host.as_str(), address.port));
-        let stream = match timeout(CONNECT_TIMEOUT, dial).await {
-            Ok(Ok(stream)) => stream,
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err(format!("no connection within {} s", CONNECT_TIMEOUT.as_secs())),
-        };
+        let stream = dial.await.map_err(|error| error.to_string())?;
         // A question is one small write; waiting to fill a packet would only delay it.
         let _ = stream.set_nodelay(true);
         let mut client = Self {
@@ -89,6 +115,8 @@ impl Client {
             address: address.clone(),
             served: BTreeMap::new(),
             asked: 0,
+            patience: ANSWER_TIMEOUT,
+            in_doubt: false,
         };
         let hello = ApiVersionsRequest {
             client_software_name: "millrace".to_owned(),
@@ -111,6 +139,11 @@ impl Client {
         &self.address
     }
 
+    /// Lets every answer from now on take this long, and no longer.
+    pub const fn wait_at_most(&mut self, patience: Duration) {
+        self.patience = patience;
+    }
+
     /// The newest version of an API that both ends speak, no newer than `newest`.
     pub fn version(&self, api: ApiKey, newest: i16) -> Option<ApiVersion> {
         let (least, most) = *self.served.get(&api.code())?;
@@ -119,7 +152,8 @@ impl Client {
         (least.max(ours.start().0) <= version).then_some(ApiVersion(version))
     }
 
-    /// Asks, in the newest version up to `newest`; the answer comes with the version that was spoken.
+    /// Asks, in the newest version up to `newest`; the answer comes with the version that was spoken. A connection on
+    /// which an answer is still owed is made anew first.
     ///
     /// # Errors
     /// When the broker does not serve the API, or does not answer.
@@ -128,20 +162,52 @@ impl Client {
         newest: i16,
         question: &R,
     ) -> Result<(ApiVersion, R::Response), ClientError> {
-        let not_served = || ClientError::NotServed {
-            address: self.address.clone(),
-            api: R::KEY,
+        let version = self.spoken::<R>(newest)?;
+        let answer = match self.renew_if_in_doubt().await {
+            Ok(()) => self.exchange(version, question).await,
+            Err(reason) => Err(reason),
         };
-        let version = self.version(R::KEY, newest).ok_or_else(not_served)?;
-        let answer = self.exchange(version, question).await;
-        let address = self.address.clone();
         answer
             .map(|answer| (version, answer))
-            .map_err(|reason| ClientError::NoAnswer {
-                address,
+            .map_err(|reason| self.no_answer::<R>(reason))
+    }
+
+    /// Sends what is never answered: a Produce with acks=0.
+    ///
+    /// # Errors
+    /// When the broker does not serve the API, or the connection breaks.
+    pub async fn tell<R: Request>(&mut self, newest: i16, message: &R) -> Result<(), ClientError> {
+        let version = self.spoken::<R>(newest)?;
+        let sent = match self.renew_if_in_doubt().await {
+            Ok(()) => self.send(version, message).await.map(drop),
+            Err(reason) => Err(reason),
+        };
+        sent.map_err(|reason| self.no_answer::<R>(reason))
+    }
+
+    fn spoken<R: Request>(&self, newest: i16) -> Result<ApiVersion, ClientError> {
+        self.version(R::KEY, newest)
+            .ok_or_else(|| ClientError::NotServed {
+                address: self.address.clone(),
                 api: R::KEY,
-                reason,
             })
+    }
+
+    fn no_answer<R: Request>(&self, reason: String) -> ClientError {
+        ClientError::NoAnswer {
+            address: self.address.clone(),
+            api: R::KEY,
+            reason,
+        }
+    }
+
+    async fn renew_if_in_doubt(&mut self) -> Result<(), String> {
+        if self.in_doubt {
+            let patience = self.patience;
+            *self = Self::connect_to(&self.address.clone()).await?;
+            self.patience = patience;
+        }
+        Ok(())
     }
 
     async fn exchange<R: Request>(
@@ -149,25 +215,38 @@ impl Client {
         version: ApiVersion,
         question: &R,
     ) -> Result<R::Response, String> {
-        self.asked += 1;
-        let asked = CorrelationId(self.asked);
-        let sent =
-            frame::request(version, asked, Some("millrace"), question).map_err(|error| error.to_string())?;
+        self.in_doubt = true;
+        let patience = self.patience;
         let turn = async {
-            self.stream.write_all(&sent.into_bytes()).await?;
-            read_frame(&mut self.stream).await
+            let asked = self.send(version, question).await?;
+            let received = read_frame(&mut self.stream).await;
+            Ok::<_, String>((asked, received.map_err(|error| error.to_string())?))
         };
-        let received = match timeout(ANSWER_TIMEOUT, turn).await {
-            Ok(Ok(received)) => received,
-            Ok(Err(error)) => return Err(error.to_string()),
-            Err(_) => return Err(format!("silent for {} s", ANSWER_TIMEOUT.as_secs())),
+        let (asked, received) = match timeout(patience, turn).await {
+            Ok(received) => received?,
+            Err(_) => return Err(format!("silent for {} s", patience.as_secs_f32())),
         };
         let (answered, body) =
             frame::parse_response::<R>(version, received).map_err(|error| error.to_string())?;
         if answered != asked {
             return Err(format!("the answer is to question {answered}, not {asked}"));
         }
+        self.in_doubt = false;
         Ok(body)
+    }
+
+    async fn send<R: Request>(&mut self, version: ApiVersion, body: &R) -> Result<CorrelationId, String> {
+        self.asked += 1;
+        let asked = CorrelationId(self.asked);
+        let sent =
+            frame::request(version, asked, Some("millrace"), body).map_err(|error| error.to_string())?;
+        for part in sent.into_parts() {
+            if let Part::Bytes(bytes) = part {
+                let written = self.stream.write_all(&bytes).await;
+                written.map_err(|error| error.to_string())?;
+            }
+        }
+        Ok(asked)
     }
 }
 

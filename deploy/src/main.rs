@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-use millrace::args::{Cli, Command};
+use clap::{CommandFactory as _, Parser as _};
+use millrace::args::{Cli, Command, LogCommand};
 use millrace::outcome::Failure;
 use millrace::terminal::tell;
 use millrace::topic::Style;
-use millrace::{keys, status, topic, up};
+use millrace::{bench, config, consume, group, keys, produce, segment, status, topic, up};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -40,7 +40,19 @@ async fn run(command: &Command, style: Style) -> Result<(), Failure> {
     match command {
         Command::Up(args) => up::run(args, style).await,
         Command::Topic { command } => topic::run(command, style).await,
+        Command::Produce(args) => produce::run(args, style).await,
+        Command::Consume(args) => consume::run(args, style).await,
+        Command::Config { command } => config::run(command, style).await,
+        Command::Group { command } => group::run(command, style).await,
+        Command::Log {
+            command: LogCommand::Dump(args),
+        } => segment::run(args, style),
         Command::Status(args) => status::run(args, style).await,
+        Command::Bench(args) => bench::run(args, style).await,
+        Command::Completion { shell } => {
+            clap_complete::generate(*shell, &mut Cli::command(), "millrace", &mut std::io::stdout());
+            Ok(())
+        }
         Command::Keys => {
             keys::run(style);
             Ok(())

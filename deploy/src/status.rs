@@ -2,17 +2,22 @@
 //! is said to be unknown, never to be well.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
 use crate::args::StatusArgs;
 use crate::ask::{self, BrokerView, TopicView};
 use crate::client::{Client, ClientError};
+use crate::interrupt::Interrupt;
 use crate::outcome::Failure;
 use crate::quorum::{self, QuorumView};
 use crate::table::{numbers, table};
-use crate::terminal::{say, say_json};
+use crate::terminal::{say, say_json, tell, wipe};
 use crate::topic::Style;
+
+/// How long a broker that answered may then be silent: a status is asked for when things are bad.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const MIN_IN_SYNC: &str = "min.insync.replicas";
 
@@ -64,11 +69,50 @@ pub struct PartitionTrouble {
 /// # Errors
 /// When no broker answers, and with `--check` when something is wrong or unknown.
 pub async fn run(args: &StatusArgs, style: Style) -> Result<(), Failure> {
-    let view = match Client::connect(&args.at.bootstrap).await {
-        Ok(client) => gather(client, args).await?,
-        Err(error) if args.controllers.is_empty() => return Err(error.into()),
-        Err(error) => without_brokers(args, &error).await,
-    };
+    match args.watch {
+        None => once(args, style).await,
+        Some(seconds) => watch(args, Duration::from_secs(seconds), style).await,
+    }
+}
+
+/// Again and again. What fails now may be well the next time.
+async fn watch(args: &StatusArgs, period: Duration, style: Style) -> Result<(), Failure> {
+    let mut interrupt = Interrupt::new()?;
+    loop {
+        let shown = tokio::select! {
+            shown = look(args) => shown,
+            () = interrupt.next() => return Ok(()),
+        };
+        match (&shown, style) {
+            (Ok(view), Style::Json) => say(&serde_json::json!(view).to_string()),
+            (Ok(view), Style::Text) => {
+                wipe();
+                lines(view).iter().for_each(|line| say(line));
+                say("");
+                troubles(view).iter().for_each(|line| say(&format!("! {line}")));
+            }
+            (Err(failure), _) => tell(&format!("millrace: {failure}")),
+        }
+        tokio::select! {
+            () = tokio::time::sleep(period) => {}
+            () = interrupt.next() => return Ok(()),
+        }
+    }
+}
+
+async fn look(args: &StatusArgs) -> Result<StatusView, Failure> {
+    match Client::connect(&args.at.bootstrap).await {
+        Ok(mut client) => {
+            client.wait_at_most(PATIENCE);
+            gather(client, args).await
+        }
+        Err(error) if args.controllers.is_empty() => Err(error.into()),
+        Err(error) => Ok(without_brokers(args, &error).await),
+    }
+}
+
+async fn once(args: &StatusArgs, style: Style) -> Result<(), Failure> {
+    let view = look(args).await?;
     match style {
         Style::Json => say_json(&view),
         Style::Text => lines(&view).iter().for_each(|line| say(line)),

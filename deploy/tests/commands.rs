@@ -472,6 +472,22 @@ async fn a_status_without_brokers_or_controllers_fails_but_shows_who_was_asked()
     }
 }
 
+/// A stopped process still accepts connections; only its answers do not come.
+#[tokio::test]
+async fn a_broker_that_never_answers_is_not_waited_for() {
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let broker = Broker::serving(TOPICS).await;
+    let both = format!("{},{}", silent.local_addr().unwrap(), broker.address);
+
+    let listed = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .args(["topic", "list", "--bootstrap", &both])
+        .env_clear()
+        .output();
+    let listed = tokio::time::timeout(std::time::Duration::from_secs(4), listed).await;
+
+    assert_eq!(listed.unwrap().unwrap().status.code(), Some(0));
+}
+
 #[tokio::test]
 async fn an_api_that_is_not_served_is_said_to_be_so() {
     let broker = Broker::serving(&[ApiKey::ApiVersions]).await;
@@ -514,6 +530,66 @@ async fn the_keys_are_printed_as_the_page_has_them() {
         .await
         .unwrap();
     assert_eq!(out(&output), include_str!("../CONFIG.md"));
+}
+
+#[tokio::test]
+async fn each_shell_gets_its_completion() {
+    for (shell, part) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef millrace"),
+        ("fish", "complete -c millrace"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+            .args(["completion", shell])
+            .output()
+            .await
+            .unwrap();
+        assert!(out(&output).contains(part), "{shell}: {}", out(&output));
+        assert!(out(&output).contains("consume"), "{shell}");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_segment_is_shown_and_ends_with_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("00000000000000000000.log");
+    let mut builder = wire::batch::BatchBuilder::new(wire::codec::Codec::Zstd);
+    builder.append(1000, Some(b"k"), Some(b"v"), &[]);
+    let mut bytes = builder.build().to_vec();
+    std::fs::write(&path, &bytes).unwrap();
+    let dump = |json: bool| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+        command
+            .args(["log", "dump", "--detail", "contents"])
+            .arg(&path)
+            .args(json.then_some("--json"));
+        async move { command.output().await.unwrap() }
+    };
+
+    let sound = dump(true).await;
+    assert_eq!(sound.status.code(), Some(0), "{}", err(&sound));
+    assert_eq!(
+        (&json(&sound)["codec"], &json(&sound)["records"][0]["value"]),
+        (&"zstd".into(), &"v".into())
+    );
+
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    bytes.extend(b"torn");
+    std::fs::write(&path, &bytes).unwrap();
+    let damaged = dump(false).await;
+    assert_eq!(damaged.status.code(), Some(1));
+    assert!(out(&damaged).contains("isvalid: false"), "{}", out(&damaged));
+    assert!(
+        err(&damaged).contains("1 of 1 batches are damaged"),
+        "{}",
+        err(&damaged)
+    );
+    assert!(
+        err(&damaged).contains("4 bytes at the end are no batch"),
+        "{}",
+        err(&damaged)
+    );
 }
 
 #[tokio::test]

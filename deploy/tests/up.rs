@@ -2,12 +2,13 @@
 //! The nodes themselves are tested with the real ones in `tests/`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicU16, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
+use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
@@ -29,7 +30,7 @@ impl Place {
         std::fs::hard_link(env!("CARGO_BIN_EXE_millrace"), dir.path().join("millrace")).unwrap();
         Self {
             dir,
-            port: free_ports(3),
+            port: free_ports(6),
         }
     }
 
@@ -67,15 +68,21 @@ impl Place {
     }
 }
 
-/// The first of `count` ports in a row that are free now, below those that outgoing connections take, and never
-/// the same twice in one process.
+/// The first of `count` ports in a row that are free now, below those that outgoing connections take, above those
+/// of the cluster harness, and never the same twice in one process. They are bound to see that they are free but
+/// never listened on: a child that is being started would inherit the listener and keep it for a moment.
 fn free_ports(count: u16) -> u16 {
     static TAKEN: AtomicU16 = AtomicU16::new(0);
-    let start = u16::try_from(std::process::id() % 1000).unwrap() * 20;
-    let free = |port: u16| TcpListener::bind(("127.0.0.1", port)).is_ok();
+    let start = u16::try_from(std::process::id() % 130).unwrap() * 20;
+    let free = |port: u16| {
+        let address = SocketAddr::from(([127, 0, 0, 1], port));
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_reuse_address(true).unwrap();
+        socket.bind(&address.into()).is_ok()
+    };
     loop {
-        let offset = start.wrapping_add(TAKEN.fetch_add(count, Ordering::Relaxed)) % 20_000;
-        let first = 12_000 + offset;
+        let offset = start.wrapping_add(TAKEN.fetch_add(count, Ordering::Relaxed)) % 2_600;
+        let first = 30_000 + offset;
         if (first..first + count).all(free) {
             return first;
         }

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use host::{Disk, Entropy, LockGuard, OsDisk, OsEntropy, replace_file};
 use metadata::config::{parse_properties, render_property};
 
-use super::plan::{Plan, Role};
+use super::plan::{Node, Plan, Role};
 use crate::args::UpArgs;
 use crate::outcome::Failure;
 use crate::terminal::tell;
@@ -128,16 +128,15 @@ fn binaries(disk: &OsDisk) -> Result<Binaries, Failure> {
 /// Refuses to begin where a port is taken. It could still be taken afterwards; then the node says so.
 fn check_ports(plan: &Plan) -> Result<(), Failure> {
     let mut taken = Vec::new();
-    for node in &plan.nodes {
-        if let Err(error) = TcpListener::bind((node.address.host.as_str(), node.address.port)) {
+    let wanted = |node: &Node| [&node.address, &node.metrics].map(|address| (node.name(), address.clone()));
+    for (name, address) in plan.nodes.iter().flat_map(wanted) {
+        if let Err(error) = TcpListener::bind((address.host.as_str(), address.port)) {
             let why = match error.kind() {
                 ErrorKind::AddrInUse => "another process listens there".to_owned(),
                 _ => error.to_string(),
             };
             taken.push(format!(
-                "{} for {}: {why}; choose other ports with --port",
-                node.address,
-                node.name()
+                "{address} for {name}: {why}; choose other ports with --port"
             ));
         }
     }
@@ -265,7 +264,7 @@ mod tests {
             controllers: 1,
             brokers: 1,
             dir: PathBuf::new(),
-            port: port.min(65_534),
+            port: port.min(65_532),
             sets: vec![],
         };
         let plan = Plan::new(&args, PathBuf::new(), String::new()).unwrap();

@@ -4,9 +4,9 @@
 
 mod layout;
 mod nodes;
-mod orphans;
-mod plan;
-mod ready;
+pub(crate) mod orphans;
+pub(crate) mod plan;
+pub(crate) mod ready;
 mod stop;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};

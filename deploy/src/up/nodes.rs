@@ -213,6 +213,7 @@ mod tests {
         Node {
             role: Role::Broker,
             id: 1,
+            metrics: address.clone(),
             address,
             dir: dir.to_owned(),
         }

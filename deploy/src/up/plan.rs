@@ -14,7 +14,7 @@ use crate::args::UpArgs;
 const CONTROLLERS_FROM: i32 = 101;
 
 /// Keys that tell one node from another; they are given here and nowhere else.
-const OWN_KEYS: [&str; 9] = [
+const OWN_KEYS: [&str; 10] = [
     "process.roles",
     "node.id",
     "broker.id",
@@ -24,6 +24,7 @@ const OWN_KEYS: [&str; 9] = [
     "controller.listener.names",
     "controller.quorum.voters",
     "log.dirs",
+    "metrics.listener",
 ];
 
 /// What a node is.
@@ -54,6 +55,8 @@ pub struct Node {
     pub id: i32,
     /// Where it listens.
     pub address: Address,
+    /// Where it is watched.
+    pub metrics: Address,
     /// Everything of it is in here.
     pub dir: PathBuf,
 }
@@ -94,22 +97,25 @@ impl Plan {
     /// One line where the ports do not suffice.
     pub fn new(args: &UpArgs, dir: PathBuf, cluster_id: String) -> Result<Self, Vec<String>> {
         let (brokers, controllers) = (u16::from(args.brokers), u16::from(args.controllers));
-        if args.port.checked_add(brokers + controllers - 1).is_none() {
-            let wanted = brokers + controllers;
+        // One for each node to serve on, and one to be watched at.
+        let nodes = brokers + controllers;
+        let wanted = 2 * nodes;
+        if args.port.checked_add(wanted - 1).is_none() {
             return Err(vec![format!(
                 "--port {}: {wanted} ports from there on are needed, up to 65535",
                 args.port
             )]);
         }
         let node = |role: Role, id: i32, port: u16| {
-            let address = Address {
+            let on_loopback = |port: u16| Address {
                 host: "127.0.0.1".to_owned(),
                 port,
             };
             Node {
                 role,
                 id,
-                address,
+                address: on_loopback(port),
+                metrics: on_loopback(port + nodes),
                 dir: dir.join(format!("{}-{id}", role.word())),
             }
         };
@@ -176,7 +182,12 @@ impl Plan {
                 pairs.push(("advertised.listeners", format!("PLAINTEXT://{}", node.address)));
             }
         }
-        pairs.extend([("log.dirs", dir), ("default.replication.factor", copies)]);
+        pairs.extend([
+            ("metrics.listener", node.metrics.to_string()),
+            ("log.dirs", dir),
+            ("default.replication.factor", copies.clone()),
+            ("offsets.topic.replication.factor", copies),
+        ]);
         let mut line =
             |text_line: &str| writeln!(text, "{text_line}").expect("writing to a string cannot fail");
         pairs
@@ -292,12 +303,12 @@ mod tests {
 
     #[test]
     fn ports_must_suffice() {
-        let errors = Plan::new(&args(3, 3, 65531, &[]), PathBuf::new(), String::new()).unwrap_err();
+        let errors = Plan::new(&args(3, 3, 65525, &[]), PathBuf::new(), String::new()).unwrap_err();
         assert_eq!(
             errors,
-            ["--port 65531: 6 ports from there on are needed, up to 65535"]
+            ["--port 65525: 12 ports from there on are needed, up to 65535"]
         );
-        assert!(Plan::new(&args(3, 3, 65530, &[]), PathBuf::new(), String::new()).is_ok());
+        assert!(Plan::new(&args(3, 3, 65524, &[]), PathBuf::new(), String::new()).is_ok());
     }
 
     #[test]
@@ -314,8 +325,10 @@ mod tests {
              controller.listener.names=CONTROLLER\n\
              listeners=PLAINTEXT://127.0.0.1:9092\n\
              advertised.listeners=PLAINTEXT://127.0.0.1:9092\n\
+             metrics.listener=127.0.0.1:9094\n\
              log.dirs=/tmp/a b/broker-1/data\n\
              default.replication.factor=1\n\
+             offsets.topic.replication.factor=1\n\
              # Given with --set:\n\
              log.segment.bytes=2000000\n"
         );

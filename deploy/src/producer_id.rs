@@ -1,0 +1,38 @@
+//! The id of an idempotent producer.
+
+use std::time::Duration;
+
+use host::{Clock as _, OsClock};
+use wire::messages::InitProducerIdRequest;
+
+use crate::ask;
+use crate::cluster::Cluster;
+use crate::outcome::Failure;
+
+/// How long a new cluster may take until it has ids to give.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A new id and its epoch.
+///
+/// # Errors
+/// When no broker answers, or refuses for good.
+pub async fn new(cluster: &mut Cluster) -> Result<(i64, i16), Failure> {
+    let question = InitProducerIdRequest {
+        transactional_id: None,
+        transaction_timeout_ms: i32::MAX,
+        ..Default::default()
+    };
+    let clock = OsClock::new();
+    let began = clock.now();
+    loop {
+        let (_, answer) = cluster.any().ask(4, &question).await?;
+        if answer.error_code.is_retriable() && clock.now().since(began) < LIMIT {
+            tokio::time::sleep(PAUSE).await;
+            continue;
+        }
+        ask::refuse(answer.error_code, None, "no producer id")?;
+        return Ok((answer.producer_id, answer.producer_epoch));
+    }
+}
