@@ -13,17 +13,17 @@ use controller_core::driver::event::{
     CommandId, Effect, Event, LogPosition, Publication, StreamEnd as DriverStreamEnd, StreamId,
     TICK_INTERVAL_MS,
 };
+use controller_core::feed::{Feed, Give, Limits, Subscription};
 use controller_core::refusal::Refusal;
 use controller_core::settings::Settings;
 use controller_core::time::{Moment, Now};
-use metadata::batch::Provenance;
+use metadata::batch::{MetadataBatch, Provenance};
 use metadata::dump::{DumpHeader, dump};
 use metadata::ids::{ControllerId, Term};
 use metadata::image::Image;
 use metadata::replay::Application;
 
-use crate::fact::Fact;
-use crate::feed::{Feed, Next};
+use crate::fact::{Fact, Grant};
 use crate::marks::Mark;
 use crate::message::{Ask, CallKey, NodeId, Purpose, StreamKey, Told, Word};
 use crate::node::{At, Exit, Input, Output, Process, QuorumTold, StreamEnd};
@@ -39,19 +39,14 @@ enum Origin {
     Call(CallKey),
 }
 
-struct Following {
-    position: DumpHeader,
-    told_of_lineage: bool,
-}
-
 /// A controller's process.
 pub struct Controller {
     id: ControllerId,
     started: Duration,
     driver: Driver,
-    feed: Feed,
+    feed: Feed<Arc<MetadataBatch>>,
     sessions: BTreeMap<StreamKey, (StreamId, Option<Term>)>,
-    followers: BTreeMap<StreamKey, Following>,
+    followers: BTreeMap<StreamKey, Subscription>,
     origins: BTreeMap<CommandId, Origin>,
     next_command: u64,
     next_stream: u64,
@@ -68,7 +63,7 @@ impl Controller {
         settings: Settings,
         snapshot: Image,
         position: u64,
-        tail_max: usize,
+        feed: Limits,
         now: Duration,
     ) -> Self {
         let image = Arc::new(snapshot.clone());
@@ -76,7 +71,7 @@ impl Controller {
             id,
             started: now,
             driver: Driver::new(settings, snapshot, LogPosition(position)),
-            feed: Feed::new(image, tail_max),
+            feed: Feed::new(image, feed),
             sessions: BTreeMap::new(),
             followers: BTreeMap::new(),
             origins: BTreeMap::new(),
@@ -131,6 +126,7 @@ impl Controller {
                 out.push(Output::Fact(Fact::Activated {
                     controller: self.id,
                     term,
+                    applied: self.image().next_offset,
                 }));
             }
             Effect::Deposed { .. } => {
@@ -153,6 +149,15 @@ impl Controller {
     }
 
     fn reply(&mut self, at: At, id: CommandId, result: Result<Reply, Refusal>, out: &mut Vec<Output>) {
+        if let Ok(reply) = &result {
+            out.extend(granted(reply).into_iter().map(|what| {
+                Output::Fact(Fact::Granted {
+                    controller: self.id,
+                    what,
+                    image: Arc::clone(self.image()),
+                })
+            }));
+        }
         match self.origins.remove(&id) {
             None => {}
             Some(Origin::Call(call)) => out.push(Output::Answer(call, Told::Command(Box::new(result)))),
@@ -198,7 +203,9 @@ impl Controller {
         };
         match published.application {
             Application::Applied => {
-                self.feed.push(published.batch, Arc::clone(&publication.image));
+                let size_bytes = published.bytes.len();
+                self.feed
+                    .push(published.batch, size_bytes, Arc::clone(&publication.image));
                 out.push(Output::Fact(Fact::Committed {
                     controller: self.id,
                     image: publication.image,
@@ -216,23 +223,15 @@ impl Controller {
 
     /// Gives a follower everything that there is for it.
     fn feed_one(&mut self, _at: At, key: StreamKey, out: &mut Vec<Output>) {
-        while let Some(following) = self.followers.get_mut(&key) {
-            match self.feed.after(following.position) {
-                Next::Nothing => return,
-                Next::Batch(batch, end) => {
-                    following.position = end;
-                    out.push(Output::Say(key, Word::Batch(batch)));
+        while let Some(follower) = self.followers.get_mut(&key) {
+            match follower.next(&self.feed) {
+                Give::Nothing => return,
+                Give::Batches(batches) => {
+                    let words = batches.into_iter().map(Word::Batch);
+                    out.extend(words.map(|word| Output::Say(key, word)));
                 }
-                Next::Snapshot(image) => {
-                    following.position = image.dump_header();
-                    say_snapshot(key, &image, out);
-                }
-                Next::OtherLineage(image) if following.told_of_lineage => {
-                    following.position = image.dump_header();
-                    following.told_of_lineage = false;
-                    say_snapshot(key, &image, out);
-                }
-                Next::OtherLineage(_) => {
+                Give::Snapshot(image) => say_snapshot(key, &image, out),
+                Give::FollowAgain => {
                     self.followers.remove(&key);
                     out.push(Output::Close(key));
                 }
@@ -242,9 +241,9 @@ impl Controller {
 
     fn progress(&mut self, at: At, out: &mut Vec<Output>) {
         let active = self.active_hint(at);
-        for (key, following) in &self.followers {
+        for (key, follower) in &self.followers {
             let word = Word::Progress {
-                committed_end: following.position.next_offset,
+                committed_end: follower.position().next_offset,
                 term: self.term,
                 active,
             };
@@ -288,15 +287,12 @@ impl Controller {
                     next_offset,
                     last_term,
                 };
-                let differs = matches!(self.feed.after(position), Next::OtherLineage(_));
-                let lineage = if differs { Lineage::Differs } else { Lineage::Same };
-                self.followers.insert(
-                    key,
-                    Following {
-                        position,
-                        told_of_lineage: differs,
-                    },
-                );
+                let follower = Subscription::begin(&self.feed, position);
+                let lineage = match follower.lineage_differs() {
+                    true => Lineage::Differs,
+                    false => Lineage::Same,
+                };
+                self.followers.insert(key, follower);
                 out.push(Output::Say(key, Word::Hello(lineage)));
                 self.feed_one(at, key, out);
             }
@@ -365,6 +361,25 @@ impl Controller {
                 );
             }
         }
+    }
+}
+
+/// What a reply says yes to.
+fn granted(reply: &Reply) -> Vec<Grant> {
+    match reply {
+        Reply::Registered { epoch } => vec![Grant::Registration(*epoch)],
+        Reply::TopicsCreated(topics) => {
+            let made = topics.iter().filter_map(|topic| topic.result.as_ref().ok());
+            made.map(|made| Grant::Topic(made.topic)).collect()
+        }
+        Reply::PartitionsAltered(outcomes) => {
+            let granted = outcomes.iter().filter_map(|outcome| {
+                let standing = outcome.result.as_ref().ok()?;
+                Some(Grant::InSync(outcome.partition, standing.epoch))
+            });
+            granted.collect()
+        }
+        _ => Vec::new(),
     }
 }
 

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use broker_core::offsets::Offset;
-use metadata::ids::{BrokerId, ControllerId, LeaderEpoch, MetadataOffset, PartitionId, Term};
+use metadata::ids::{
+    BrokerEpoch, BrokerId, ControllerId, IncarnationId, LeaderEpoch, MetadataOffset, PartitionEpoch,
+    PartitionId, Term, TopicId,
+};
 use metadata::image::Image;
 
 use crate::digest::Digest;
@@ -37,6 +40,17 @@ pub struct StoredBatch {
     pub crc: u32,
 }
 
+/// What a controller says yes to, as far as the image shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grant {
+    /// A registration under this epoch.
+    Registration(BrokerEpoch),
+    /// A topic.
+    Topic(TopicId),
+    /// An in-sync set, as of this state of the partition.
+    InSync(PartitionId, PartitionEpoch),
+}
+
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum Fact {
@@ -53,6 +67,17 @@ pub enum Fact {
         controller: ControllerId,
         /// In which term.
         term: Term,
+        /// Up to where it has applied the metadata.
+        applied: MetadataOffset,
+    },
+    /// A controller said yes.
+    Granted {
+        /// Which.
+        controller: ControllerId,
+        /// To what.
+        what: Grant,
+        /// What it has committed by then.
+        image: Arc<Image>,
     },
     /// A broker published an image to its lanes.
     Published {
@@ -69,6 +94,17 @@ pub enum Fact {
         below: MetadataOffset,
         /// What each lane has carried out.
         lanes: Vec<MetadataOffset>,
+    },
+    /// A broker opened a log that its disk may have held already.
+    Opened {
+        /// Which process.
+        by: Incarnation,
+        /// The id that it registered with.
+        registered: IncarnationId,
+        /// Which partition.
+        partition: PartitionId,
+        /// The end of the log.
+        log_end: Offset,
     },
     /// A broker began to lead.
     LeadershipBegan {
@@ -125,6 +161,8 @@ pub enum Fact {
     Acknowledged {
         /// Where.
         partition: PartitionId,
+        /// Under which epoch.
+        epoch: LeaderEpoch,
         /// Behind its last record.
         end: Offset,
     },
@@ -192,6 +230,9 @@ impl Fact {
                 number(digest, i64::from(by.broker.0));
                 number(digest, image.next_offset.0);
             }
+            Self::Granted { controller, what, .. } => {
+                digest.note(format!("{controller} {what:?}").as_bytes());
+            }
             Self::Below { batches, .. } => {
                 batches
                     .iter()
@@ -206,7 +247,7 @@ impl Fact {
     #[must_use]
     pub fn told(&self) -> Option<String> {
         Some(match self {
-            Self::Activated { controller, term } => {
+            Self::Activated { controller, term, .. } => {
                 format!("controller {controller} is active in term {term}")
             }
             Self::LeadershipBegan {

@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use sim::marks::{Mark, Marks};
+use sim::hunt::{Hunt, Order, hunt};
+use sim::marks::Mark;
 use sim::plan::{FaultKind, Limits, Topology};
 use sim::run::{Outcome, command, run, shrink};
 
@@ -20,6 +21,12 @@ struct Arguments {
     /// Run seeds for so many minutes.
     #[arg(long)]
     minutes: Option<u64>,
+    /// How many runs at a time.
+    #[arg(long, default_value_t = 1)]
+    jobs: usize,
+    /// Print the hash of every run.
+    #[arg(long)]
+    hashes: bool,
     /// Only these kinds of faults, by name.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
@@ -35,6 +42,9 @@ struct Arguments {
     /// Break this rule on purpose, in a build with the feature `mutants`.
     #[arg(long)]
     mutant: Option<String>,
+    /// Tell a failure in one line, without looking for less that still fails.
+    #[arg(long)]
+    brief: bool,
     /// Tell the story also of a run in which nothing is wrong.
     #[arg(long)]
     story: bool,
@@ -99,27 +109,46 @@ fn main() -> ExitCode {
     let until = arguments
         .minutes
         .map(|minutes| Instant::now() + Duration::from_secs(minutes * 60));
-    let begun = Instant::now();
-    let (mut all, mut marks) = (Vec::new(), Marks::default());
-    for seed in (first..).take(usize::try_from(count).unwrap_or(usize::MAX)) {
-        if until.is_some_and(|until| until <= Instant::now()) {
-            break;
-        }
-        let outcome = run(seed, &limits);
-        marks.add(&outcome.marks);
-        if outcome.violation.is_some() {
-            tell_failure(seed, &limits, &outcome);
-            return ExitCode::FAILURE;
-        }
-        if count == 1 {
-            println!("{}", outcome.plan);
-            if arguments.story {
-                outcome.story.iter().for_each(|line| println!("{line}"));
-            }
-        }
-        all.push(outcome);
+    let order = Order {
+        first,
+        count,
+        until,
+        jobs: arguments.jobs,
+        limits,
+    };
+    if count == 1 {
+        return one(&order, &arguments);
     }
-    summarise(&all, &marks, begun.elapsed());
+    println!("seeds from {first} on");
+    let found = hunt(&order);
+    if arguments.hashes {
+        let lines = found.runs.iter();
+        lines.for_each(|(seed, tally)| println!("{seed} {:016x}", tally.hash));
+    }
+    summarise(&found);
+    if let Some((seed, outcome)) = &found.failure {
+        tell_failure(*seed, &order.limits, outcome, &arguments);
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+fn one(order: &Order, arguments: &Arguments) -> ExitCode {
+    let outcome = run(order.first, &order.limits);
+    if outcome.violation.is_some() {
+        tell_failure(order.first, &order.limits, &outcome, arguments);
+        return ExitCode::FAILURE;
+    }
+    println!("{}", outcome.plan);
+    if arguments.story {
+        outcome.story.iter().for_each(|line| println!("{line}"));
+    }
+    let tally = &outcome.tally;
+    println!(
+        "{} events, {} faults, {} acknowledged records",
+        tally.events, tally.faults, tally.acknowledged
+    );
+    println!("hash {:016x}", tally.hash);
     ExitCode::SUCCESS
 }
 
@@ -129,7 +158,10 @@ fn drawn() -> u64 {
     host::OsEntropy.below(1 << 32)
 }
 
-fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome) {
+fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome, arguments: &Arguments) {
+    if let Some(violation) = outcome.violation.as_ref().filter(|_| arguments.brief) {
+        return println!("seed {seed} BROKEN: {}: {}", violation.what, violation.how);
+    }
     println!("{}", outcome.plan);
     if let Some(violation) = &outcome.violation {
         println!(
@@ -153,30 +185,9 @@ fn tell_failure(seed: u64, limits: &Limits, outcome: &Outcome) {
     println!("replay: {}", command(seed, &least));
 }
 
-fn summarise(all: &[Outcome], marks: &Marks, took: Duration) {
-    let quantiles = |of: &dyn Fn(&Outcome) -> u64| {
-        let mut values: Vec<u64> = all.iter().map(of).collect();
-        values.sort_unstable();
-        let at = |share: usize| values.get(values.len() * share / 100).copied().unwrap_or(0);
-        format!("{} median, {} at 25 %", at(50), at(25))
-    };
-    let events: u64 = all.iter().map(|outcome| outcome.tally.events).sum();
-    let per_second = u128::from(events) * 1000 / took.as_millis().max(1);
-    println!(
-        "{} seeds, {events} events in {:.1}s, {per_second}/s",
-        all.len(),
-        took.as_secs_f64()
-    );
-    println!("events: {}", quantiles(&|outcome| outcome.tally.events));
-    println!("faults: {}", quantiles(&|outcome| outcome.tally.faults));
-    println!(
-        "acknowledged records: {}",
-        quantiles(&|outcome| outcome.tally.acknowledged as u64)
-    );
+fn summarise(found: &Hunt) {
+    found.told().iter().for_each(|line| println!("{line}"));
     for mark in Mark::ALL {
-        println!("  {:<24} {}", mark.name(), marks.count(*mark));
-    }
-    if let [one] = all {
-        println!("hash {:016x}", one.tally.hash);
+        println!("  {:<24} {}", mark.name(), found.marks.count(*mark));
     }
 }

@@ -50,6 +50,8 @@ marks! {
     FollowerTruncated = "follower_truncated",
     /// A follower cut off records.
     RecordsTruncated = "records_truncated",
+    /// A follower began its log anew at its leader's start.
+    LogBegunAnew = "log_begun_anew",
     /// A restarted broker's log had lost its tail.
     TailLost = "tail_lost",
     /// A partition had no leader.
@@ -74,6 +76,10 @@ marks! {
     ElectedFromEligible = "elected_from_eligible",
     /// A connection held a request back behind another.
     PipelineHeld = "pipeline_held",
+    /// A topic was deleted.
+    TopicDeleted = "topic_deleted",
+    /// A log was found that the cluster does not give to its broker.
+    StrayFound = "stray_found",
     /// A broker was given a whole new disk.
     DiskWiped = "disk_wiped",
 }

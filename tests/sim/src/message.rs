@@ -150,8 +150,8 @@ pub enum ClientAnswer {
     Produced(Result<Offset, ClientError>),
     /// To a fetch.
     Fetched(Result<Fetched, ClientError>),
-    /// Leaders by topic name and partition.
-    Located(BTreeMap<PartitionId, Place>),
+    /// Every partition there is, and how new the metadata is that says so.
+    Located(MetadataOffset, BTreeMap<PartitionId, Place>),
     /// To a producer id.
     ProducerId(Option<ProducerId>),
 }

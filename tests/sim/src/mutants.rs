@@ -4,7 +4,12 @@
 #[must_use]
 pub fn select(name: &str) -> bool {
     #[cfg(feature = "mutants")]
-    return controller_core::mutants::select(name) || broker_core::mutants::select(name);
+    return [
+        controller_core::mutants::select(name),
+        broker_core::mutants::select(name),
+        partition_log::mutants::select(name),
+    ]
+    .contains(&true);
     #[cfg(not(feature = "mutants"))]
     {
         let _ = name;

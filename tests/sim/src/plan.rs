@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use controller_core::feed;
+
 use crate::chance::Chance;
 use crate::network::Weather;
 
@@ -43,6 +45,8 @@ pub enum FaultKind {
     FullDisk,
     /// All brokers are restarted in order, one after the other.
     Roll,
+    /// A topic is deleted, and another one created under its name.
+    DeleteTopic,
 }
 
 impl FaultKind {
@@ -65,7 +69,13 @@ impl FaultKind {
         Self::SlowDisk,
         Self::FullDisk,
         Self::Roll,
+        Self::DeleteTopic,
     ];
+
+    /// Whether it is the wish of an operator; which of these there are is drawn by themselves.
+    fn is_of_operators(self) -> bool {
+        self == Self::DeleteTopic
+    }
 
     /// The name on the command line.
     #[must_use]
@@ -88,6 +98,7 @@ impl FaultKind {
             Self::SlowDisk => "slow-disk",
             Self::FullDisk => "full-disk",
             Self::Roll => "roll",
+            Self::DeleteTopic => "delete-topic",
         }
     }
 
@@ -158,8 +169,8 @@ pub struct Plan {
     pub heartbeat_interval: Duration,
     /// Between checkpoints.
     pub checkpoint_interval: Duration,
-    /// Batches that controllers hold for followers.
-    pub feed_tail_max: usize,
+    /// What controllers hold for followers, and hand out at once.
+    pub feed: feed::Limits,
     /// Idempotent producers.
     pub idempotent: usize,
     /// Producers without an id.
@@ -213,7 +224,10 @@ impl Plan {
             session_timeout: millis(*chance.pick(&[1500, 3000, 9000])),
             heartbeat_interval: millis(*chance.pick(&[300, 500])),
             checkpoint_interval: millis(*chance.pick(&[500, 2000, 5000])),
-            feed_tail_max: *chance.pick(&[5, 50, 1000]),
+            feed: feed::Limits {
+                tail_bytes_max: *chance.pick(&[500, 5_000, 100_000]),
+                look_bytes_max: *Chance::of(seed, "looks").pick(&[100, 2_000]),
+            },
             idempotent: count(&mut chance, 1, 3),
             plain: count(&mut chance, 0, 1),
             readers: count(&mut chance, 1, 2),
@@ -235,8 +249,13 @@ impl Plan {
     fn draw_faults(&mut self, seed: u64, limits: &Limits) {
         let mut chance = Chance::of(seed, "faults");
         let share = chance.between(200, 800);
-        let swarm = FaultKind::ALL.iter().copied().filter(|_| chance.per_mille(share));
-        let mut kinds: Vec<FaultKind> = swarm.collect();
+        let (operators, others): (Vec<FaultKind>, Vec<FaultKind>) = FaultKind::ALL
+            .iter()
+            .copied()
+            .partition(|kind| kind.is_of_operators());
+        let mut kinds: Vec<FaultKind> = others.into_iter().filter(|_| chance.per_mille(share)).collect();
+        let mut wishes = Chance::of(seed, "operators");
+        kinds.extend(operators.into_iter().filter(|_| wishes.per_mille(share)));
         if let Some(only) = &limits.only {
             kinds.clone_from(only);
         }

@@ -29,6 +29,9 @@ pub fn broker_number(place: usize) -> i32 {
     i32::try_from(place).expect("few") + 101
 }
 
+/// Leadership goes back to preferred replicas several times in a run.
+const REBALANCE_INTERVAL: Duration = Duration::from_secs(5);
+
 /// The settings of every controller.
 #[must_use]
 pub fn controller_settings(plan: &Plan) -> Settings {
@@ -39,6 +42,7 @@ pub fn controller_settings(plan: &Plan) -> Settings {
         idle_interval: Some(IDLE_INTERVAL),
         quorum_lease: ELECTION_MIN,
         demotion_after: ELECTION_MAX,
+        rebalance_interval: Some(REBALANCE_INTERVAL),
         topics: TopicDefaults {
             partitions: 1,
             replication_factor: 1,

@@ -48,8 +48,11 @@ struct Stream {
     other: Address,
     /// When the last word to the opener, and to the other, arrives.
     free_at: [Duration; 2],
+    /// An end that closed it, or was told of the end, is open no more.
     is_open: [bool; 2],
     held: VecDeque<(Address, Arrival)>,
+    /// It broke: nothing that is said from now on arrives, and the open ends are about to be told.
+    is_broken: bool,
 }
 
 /// All streams.
@@ -83,6 +86,7 @@ impl Streams {
             free_at: [back, there],
             is_open: [true, true],
             held: VecDeque::new(),
+            is_broken: false,
         };
         self.all.insert(key, stream);
         vec![
@@ -116,11 +120,15 @@ impl Streams {
         let Some(side) = stream.side(from) else {
             return (None, Waits::No);
         };
-        if !stream.is_open[side] {
+        if !stream.is_open[side] || stream.is_broken {
             return (None, Waits::No);
         }
         if matches!(what, Arrival::Closed(_)) {
             stream.is_open[side] = false;
+            if stream.is_open == [false, false] {
+                self.all.remove(&key);
+                return (None, Waits::No);
+            }
         }
         let to = if side == 0 { stream.other } else { stream.opener };
         if !stream.held.is_empty() || !network.connects(from.node, to.node) {
@@ -144,7 +152,8 @@ impl Streams {
         deliveries
     }
 
-    /// Whether what arrives may still be taken in: the stream exists and this end is open.
+    /// Whether what arrives may still be taken in: the stream exists and this end is open. Each end is told by itself that
+    /// it is over.
     pub fn takes(&mut self, key: StreamKey, to: Address, what: &Arrival) -> bool {
         let Some(stream) = self.all.get_mut(&key) else {
             return false;
@@ -154,7 +163,10 @@ impl Streams {
             return false;
         }
         if matches!(what, Arrival::Closed(_)) {
-            self.all.remove(&key);
+            stream.is_open[side] = false;
+            if stream.is_open == [false, false] {
+                self.all.remove(&key);
+            }
         }
         true
     }
@@ -184,6 +196,9 @@ impl Streams {
         let Some(stream) = self.all.get_mut(&key) else {
             return Vec::new();
         };
+        if std::mem::replace(&mut stream.is_broken, true) {
+            return Vec::new();
+        }
         stream.held.clear();
         let closed = |side: usize, to| Delivery {
             at: stream.free_at[side].max(now) + after,
@@ -228,4 +243,71 @@ fn deliver(
     let at = (now + network.delay() + Duration::from_millis(resent)).max(stream.free_at[side]);
     stream.free_at[side] = at;
     Delivery { at, key, to, what }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+    use crate::chance::Chance;
+    use crate::network::Weather;
+
+    const KEY: StreamKey = StreamKey {
+        opener: NodeId::Client(1),
+        number: 1,
+    };
+    const OPENER: Address = Address {
+        node: NodeId::Client(1),
+        boot: 0,
+    };
+    const OTHER: Address = Address {
+        node: NodeId::Broker(101),
+        boot: 1,
+    };
+
+    fn open() -> (Streams, Network) {
+        let mut network = Network::new(Chance::of(1, "network"), Weather::FAIR);
+        let mut streams = Streams::default();
+        let opened = streams.open(KEY, OPENER, OTHER, Purpose::Client, Duration::ZERO, &mut network);
+        assert!(
+            opened
+                .iter()
+                .all(|delivery| streams.takes(KEY, delivery.to, &delivery.what))
+        );
+        (streams, network)
+    }
+
+    /// The first end that was told once took the stream away from under the other, which then waited for ever.
+    #[test]
+    fn both_ends_are_told_that_a_stream_broke() {
+        let (mut streams, _) = open();
+        let told = streams.lose_process(OTHER, Duration::from_secs(1), Duration::ZERO);
+
+        let ends: Vec<Address> = told.iter().map(|delivery| delivery.to).collect();
+        assert_eq!(ends, [OPENER, OTHER]);
+        assert!(
+            told.iter()
+                .all(|delivery| streams.takes(KEY, delivery.to, &delivery.what))
+        );
+        assert!(streams.all.is_empty());
+    }
+
+    #[test]
+    fn what_is_said_on_a_broken_stream_never_arrives() {
+        let (mut streams, mut network) = open();
+        let _told = streams.lose_process(OTHER, Duration::from_secs(1), Duration::from_secs(1));
+        let word = Arrival::Word(Word::Goodbye);
+        let (delivery, _) = streams.send(KEY, OPENER, word, Duration::from_secs(1), &mut network);
+        assert!(delivery.is_none());
+    }
+
+    #[test]
+    fn a_stream_that_both_ends_closed_is_gone() {
+        let (mut streams, mut network) = open();
+        let closed = Arrival::Closed(StreamEnd::Closed);
+        let (delivery, _) = streams.send(KEY, OPENER, closed, Duration::from_secs(1), &mut network);
+        let delivery = delivery.unwrap();
+        assert!(streams.takes(KEY, delivery.to, &delivery.what));
+        assert!(streams.all.is_empty());
+    }
 }

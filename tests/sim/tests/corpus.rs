@@ -5,14 +5,10 @@
     reason = "a failing seed is printed with its replay command"
 )]
 
-use sim::marks::{Mark, Marks};
+use sim::corpus;
+use sim::marks::Marks;
 use sim::plan::Limits;
 use sim::run::{command, run};
-
-/// Seeds that reach every required mark together.
-const FIXED: std::ops::Range<u64> = 1..31;
-/// Reached only in rarer runs than those of the corpus: named here so that nobody takes them for covered.
-const NOT_REQUIRED: &[Mark] = &[Mark::TwoQuorumLeaders, Mark::TailLost, Mark::SequenceRefused];
 
 fn must_hold(seed: u64, limits: &Limits) -> sim::run::Outcome {
     let outcome = run(seed, limits);
@@ -27,14 +23,10 @@ fn must_hold(seed: u64, limits: &Limits) -> sim::run::Outcome {
 #[test]
 fn the_fixed_corpus_holds_and_reaches_every_required_mark() {
     let mut marks = Marks::default();
-    for seed in FIXED {
+    for seed in corpus::SEEDS {
         marks.add(&must_hold(seed, &Limits::default()).marks);
     }
-    let missing: Vec<&str> = marks
-        .missing()
-        .filter(|mark| !NOT_REQUIRED.contains(mark))
-        .map(Mark::name)
-        .collect();
+    let missing = corpus::missing(&marks);
     assert!(missing.is_empty(), "never reached: {missing:?}");
 }
 
@@ -45,4 +37,25 @@ fn a_seed_decides_everything() {
         assert_eq!(one.tally, other.tally, "seed {seed}");
         assert_eq!(one.story, other.story, "seed {seed}");
     }
+}
+
+/// A reader whose connection broke with the broker was never told, and stood still.
+#[test]
+fn readers_outlive_the_broker_that_they_read_from() {
+    must_hold(14, &Limits::default());
+    must_hold(33, &Limits::default());
+}
+
+/// Every Produce that waits for an election looked at all the others when its time was over, and each look put down as
+/// many again: the run took all memory.
+#[test]
+fn requests_that_wait_for_an_election_do_not_multiply() {
+    must_hold(36, &Limits::default());
+}
+
+/// A broker that was cut off heard of a deleted topic and of the next one of its name in one image, and the lane of the
+/// old one deleted the log of the new one.
+#[test]
+fn the_next_topic_of_a_name_keeps_its_log() {
+    must_hold(187, &Limits::default());
 }

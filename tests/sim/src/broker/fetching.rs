@@ -29,8 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// A question that is open.
 pub(super) enum Errand {
     Fetch(BrokerId, RequestId),
-    LeaderEnd(BrokerId, PartitionId),
-    LeaderStart(BrokerId, PartitionId),
+    LeaderEnd(BrokerId, PartitionId, LeaderEpoch),
+    LeaderStart(BrokerId, PartitionId, LeaderEpoch),
     InSync(Vec<Proposal>),
     ProducerIds,
 }
@@ -147,7 +147,7 @@ impl Broker {
                     fetcher.unreachable(request, now);
                 }
             }
-            (Some(Errand::LeaderEnd(leader, partition)), told) => {
+            (Some(Errand::LeaderEnd(leader, partition, epoch)), told) => {
                 let end = match told {
                     Some(Told::LogEnd(Some(end))) => Ok(end),
                     _ => Err(Failure::Passing),
@@ -155,10 +155,10 @@ impl Broker {
                 let effects = self
                     .fetchers
                     .get_mut(&leader)
-                    .map(|fetcher| fetcher.leader_end(partition, end, now));
+                    .map(|fetcher| fetcher.leader_end(partition, epoch, end, now));
                 self.carry_fetcher(at, leader, effects.unwrap_or_default(), &BTreeMap::new(), out);
             }
-            (Some(Errand::LeaderStart(leader, partition)), told) => {
+            (Some(Errand::LeaderStart(leader, partition, epoch)), told) => {
                 let start = match told {
                     Some(Told::LogStart(Some(start))) => Ok(start),
                     _ => Err(Failure::Passing),
@@ -166,7 +166,7 @@ impl Broker {
                 let effects = self
                     .fetchers
                     .get_mut(&leader)
-                    .map(|fetcher| fetcher.leader_start(partition, start, now));
+                    .map(|fetcher| fetcher.leader_start(partition, epoch, start, now));
                 self.carry_fetcher(at, leader, effects.unwrap_or_default(), &BTreeMap::new(), out);
             }
             (Some(Errand::InSync(request)), Some(Told::Command(result))) => {
@@ -250,14 +250,14 @@ impl Broker {
                     leader_epoch,
                 } => {
                     let ask = Ask::LogEnd(partition, leader_epoch);
-                    self.ask(to, ask, Errand::LeaderEnd(leader, partition), out);
+                    self.ask(to, ask, Errand::LeaderEnd(leader, partition, leader_epoch), out);
                 }
                 Effect::AskLeaderStart {
                     partition,
                     leader_epoch,
                 } => {
                     let ask = Ask::LogStart(partition, leader_epoch);
-                    self.ask(to, ask, Errand::LeaderStart(leader, partition), out);
+                    self.ask(to, ask, Errand::LeaderStart(leader, partition, leader_epoch), out);
                 }
                 Effect::Append { partition, .. } => {
                     let batches = records.get(&partition).cloned().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What fetchers want done to the logs of followed partitions.
 
-use broker_core::fetcher::{self, AppendFailure, Effect};
+use broker_core::fetcher::{self, Effect, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use bytes::Bytes;
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
@@ -116,14 +116,14 @@ impl Broker {
             leader_epoch,
             what,
         } = work;
-        let now = self.now(at);
         let Some(hosted) = self.hosted.get_mut(&partition) else {
             return;
         };
-        // The role may have changed since the fetcher decided; its track is then gone as well.
+        // The role may have changed since the fetcher decided.
         if hosted.replica.follows(leader_epoch).is_err() {
             return;
         }
+        let is_append = matches!(what, WorkKind::Append { .. });
         let done = match what {
             WorkKind::Append {
                 at: end,
@@ -132,52 +132,84 @@ impl Broker {
                 log_start,
             } => {
                 if to_core(hosted.log.log_end()) != end.0 {
-                    return self.alarm(format!("an append at {end} of another log"), out);
+                    Ok(Outcome::LogMoved(hosted.local()))
+                } else {
+                    self.append_fetched(at, partition, leader_epoch, &batches, (watermark, log_start), out)
                 }
-                self.append_fetched(at, partition, leader_epoch, &batches, (watermark, log_start), out)
             }
-            WorkKind::Truncate(to) => {
-                if to_core(hosted.log.log_end()) > to.0 {
-                    out.push(Output::Mark(Mark::RecordsTruncated));
-                }
-                out.push(Output::Mark(Mark::FollowerTruncated));
-                let done = hosted.log.truncate_to(to_log(to.0));
-                if done.is_ok() {
-                    let end = to_core(hosted.log.log_end());
-                    hosted.replica.truncated(LogEnd(end));
-                    self.cut_off(partition, out);
-                }
-                done.map_err(AppendError::Fault)
-            }
-            WorkKind::Restart(start) => {
-                let done = hosted.log.restart_at(to_log(start.0));
-                if done.is_ok() {
-                    hosted.replica.wiped(start);
-                    self.cut_off(partition, out);
-                }
-                done.map_err(AppendError::Fault)
-            }
+            WorkKind::Truncate(to) => self.truncate(partition, to, out),
+            WorkKind::Restart(start) => self.restart(partition, start, out),
         };
-        let Some(local) = self.hosted.get(&partition).map(super::hosted::Hosted::local) else {
-            return;
-        };
+        let outcome = done.unwrap_or_else(|fault| {
+            self.log_failed(partition, &fault, out);
+            match fault {
+                LogFault::DiskFull { .. } => Outcome::NoRoom,
+                _ => Outcome::Failed,
+            }
+        });
+        let now = self.now(at);
         let Some(fetcher) = self.fetchers.get_mut(&leader) else {
             return;
         };
-        match done {
-            Ok(()) => {
-                fetcher.appended(partition, local);
-                fetcher.truncated(partition, local);
-            }
-            Err(AppendError::Refused(_)) => fetcher.append_failed(partition, AppendFailure::Corrupt, now),
-            Err(AppendError::Fault(fault)) => {
-                // A full disk is tried again; any other fault ends the process.
-                if matches!(fault, LogFault::DiskFull { .. }) {
-                    fetcher.append_failed(partition, AppendFailure::Corrupt, now);
-                }
-                self.disk_failed(&fault, out);
-            }
+        match is_append {
+            true => fetcher.appended(partition, leader_epoch, outcome, now),
+            false => fetcher.truncated(partition, leader_epoch, outcome, now),
         }
+    }
+
+    fn truncate(
+        &mut self,
+        partition: PartitionId,
+        to: LogEnd,
+        out: &mut Vec<Output>,
+    ) -> Result<Outcome, LogFault> {
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
+        if to_core(hosted.log.log_end()) > to.0 {
+            out.push(Output::Mark(Mark::RecordsTruncated));
+        }
+        out.push(Output::Mark(Mark::FollowerTruncated));
+        let began = hosted.log.log_start();
+        hosted.log.truncate_to(to_log(to.0))?;
+        self.note_cut(partition, began)?;
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
+        let end = to_core(hosted.log.log_end());
+        hosted.replica.truncated(LogEnd(end));
+        self.cut_off(partition, out);
+        Ok(self.done(partition))
+    }
+
+    fn restart(
+        &mut self,
+        partition: PartitionId,
+        start: LogStart,
+        out: &mut Vec<Output>,
+    ) -> Result<Outcome, LogFault> {
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
+        let began = hosted.log.log_start();
+        hosted.log.restart_at(to_log(start.0))?;
+        self.note_cut(partition, began)?;
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
+        hosted.replica.wiped(start);
+        self.cut_off(partition, out);
+        out.push(Output::Mark(Mark::LogBegunAnew));
+        Ok(self.done(partition))
+    }
+
+    /// After a cut: what is appended next is not durable, and the checkpoints must not say that it is.
+    fn note_cut(&mut self, partition: PartitionId, began: partition_log::Offset) -> Result<(), LogFault> {
+        if !self.has_name(partition) {
+            return Ok(());
+        }
+        let hosted = &self.hosted[&partition];
+        if hosted.log.log_start() < began {
+            return self.dir.forget(&hosted.name);
+        }
+        self.dir
+            .lower_recovery_point(&hosted.name, hosted.log.recovery_point())
+    }
+
+    fn done(&self, partition: PartitionId) -> Outcome {
+        Outcome::Done(self.hosted[&partition].local())
     }
 
     fn append_fetched(
@@ -188,14 +220,16 @@ impl Broker {
         batches: &Bytes,
         said: (HighWatermark, LogStart),
         out: &mut Vec<Output>,
-    ) -> Result<(), AppendError> {
+    ) -> Result<Outcome, LogFault> {
         let now = self.now(at);
-        let Some(hosted) = self.hosted.get_mut(&partition) else {
-            return Ok(());
-        };
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
         if !batches.is_empty() {
             let epoch = partition_log::LeaderEpoch(leader_epoch.0);
-            let appended = hosted.log.append_as_follower(batches, epoch, Self::wall(at))?;
+            let appended = match hosted.log.append_as_follower(batches, epoch, Self::wall(at)) {
+                Ok(appended) => appended,
+                Err(AppendError::Refused(_)) => return Ok(Outcome::Refused),
+                Err(AppendError::Fault(fault)) => return Err(fault),
+            };
             let effects = hosted.replica.appended(LogEnd(to_core(appended.log_end)), now);
             match appended.sync {
                 SyncNeed::None => {}
@@ -204,11 +238,9 @@ impl Broker {
             }
             self.carry_out(at, partition, effects, out);
         }
-        let Some(hosted) = self.hosted.get_mut(&partition) else {
-            return Ok(());
-        };
+        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
         let effects = hosted.replica.leader_said(said.0, said.1);
         self.carry_out(at, partition, effects, out);
-        Ok(())
+        Ok(self.done(partition))
     }
 }

@@ -1,10 +1,14 @@
 //! One partition: its log and its replica. Carries out what [`broker_core::replica`] wants.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use broker_core::fetch::Wake;
 use broker_core::fetcher::LocalLog;
+use broker_core::lanes;
 use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
 use broker_core::replica::{Assignment, Effect, Proposal, Replica, Role};
-use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId, PartitionIndex};
 use metadata::image::Image;
 use partition_log::{FirstBatch, Log, LogFault, SyncJob, TopicPartition};
 use wire::batch::Batches;
@@ -13,6 +17,9 @@ use super::{Broker, Later};
 use crate::fact::{Fact, StoredBatch};
 use crate::marks::Mark;
 use crate::node::{At, Output};
+
+/// A log that found no room is tried again after this.
+const OPEN_AGAIN: Duration = Duration::from_secs(1);
 
 /// One partition on this broker.
 pub(super) struct Hosted {
@@ -90,8 +97,15 @@ impl Hosted {
 
 impl Broker {
     /// The image says this of a partition.
-    pub(super) fn assigned(&mut self, at: At, assignment: Assignment, image: &Image, out: &mut Vec<Output>) {
+    pub(super) fn assigned(
+        &mut self,
+        at: At,
+        assignment: Assignment,
+        image: &Arc<Image>,
+        out: &mut Vec<Output>,
+    ) {
         let (partition, now) = (assignment.partition, self.now(at));
+        self.unopened.remove(&partition);
         let Some(hosted) = self.hosted.get_mut(&partition) else {
             return self.open(at, assignment, image, out);
         };
@@ -107,7 +121,7 @@ impl Broker {
         self.carry_out(at, partition, effects, out);
     }
 
-    fn open(&mut self, at: At, assignment: Assignment, image: &Image, out: &mut Vec<Output>) {
+    fn open(&mut self, at: At, assignment: Assignment, image: &Arc<Image>, out: &mut Vec<Output>) {
         let (partition, now) = (assignment.partition, self.now(at));
         let Some(topic) = image.topics.get(&partition.topic) else {
             return;
@@ -118,7 +132,12 @@ impl Broker {
         };
         let log = match self.open_log(at, &name, partition, out) {
             Ok(log) => log,
-            // What cannot be opened for want of space is tried again by a new process.
+            Err(LogFault::DiskFull { .. }) => {
+                out.push(Output::Mark(Mark::DiskFull));
+                self.unopened.insert(partition, (assignment, Arc::clone(image)));
+                let due = at.world + OPEN_AGAIN;
+                return self.later.put(due, Later::OpenAgain(partition));
+            }
             Err(fault) => return self.fail(format!("{name} cannot be opened: {fault}"), out),
         };
         let bounds = log.bounds();
@@ -139,6 +158,12 @@ impl Broker {
         };
         hosted.publish(facts.watermark);
         let batches = hosted.news_below(facts.watermark.0);
+        out.push(Output::Fact(Fact::Opened {
+            by: self.incarnation,
+            registered: self.id,
+            partition,
+            log_end: facts.end.0,
+        }));
         self.hosted.insert(partition, hosted);
         out.push(Output::Fact(Fact::Below {
             by: self.incarnation,
@@ -146,6 +171,20 @@ impl Broker {
             batches,
         }));
         self.carry_out(at, partition, effects, out);
+    }
+
+    /// Logs that the cluster gives to others are renamed and kept (L-22).
+    pub(super) fn set_strays_aside(&mut self, image: &Image, out: &mut Vec<Output>) {
+        let found = self.dir.partitions().unwrap_or_default();
+        for held in found {
+            let index = PartitionIndex(held.partition.partition);
+            if lanes::is_stray(image, &held.partition.topic, index, self.config.me) {
+                out.push(Output::Mark(Mark::StrayFound));
+                if let Err(fault) = self.dir.set_aside_as_stray(&held.partition) {
+                    self.disk_failed(&fault, out);
+                }
+            }
+        }
     }
 
     fn open_log(
@@ -157,23 +196,54 @@ impl Broker {
     ) -> Result<Log, LogFault> {
         let topic = partition_log::TopicId(partition.topic.0.to_bytes());
         let (path, wall) = (self.dir.partition_path(name), Self::wall(at));
-        if self.dir.partitions()?.iter().any(|held| held.partition == *name) {
+        if self.owners.get(name).is_some_and(|owner| *owner != partition) {
+            // Its lane has not yet heard that it is gone. The next process removes the files.
+            self.dir.delete_partition(name)?;
+        } else if self.dir.partitions()?.iter().any(|held| held.partition == *name) {
             let opening = self.dir.opening(name);
             let (log, report) = Log::open(&self.host, &path, self.config.log.clone(), opening, wall)?;
             if report.tail_cut.is_some() {
                 out.push(Output::Mark(Mark::TailLost));
             }
             if log.topic() == Some(topic) {
+                // What is appended to a log that lost its tail is not durable yet.
+                self.dir.lower_recovery_point(name, log.recovery_point())?;
+                self.owners.insert(name.clone(), partition);
                 return Ok(log);
             }
             drop(log);
             self.dir.set_aside_as_stray(name)?;
         }
-        Log::create(&self.host, &path, self.config.log.clone(), topic, wall)
+        self.dir.forget(name)?;
+        let log = Log::create(&self.host, &path, self.config.log.clone(), topic, wall)?;
+        self.owners.insert(name.clone(), partition);
+        Ok(log)
+    }
+
+    /// Whether the name of a partition's log is still its own: where the next topic of this name has taken it, the files
+    /// went with the name, and the disk is well.
+    pub(super) fn has_name(&self, partition: PartitionId) -> bool {
+        let hosted = self.hosted.get(&partition);
+        hosted.is_some_and(|hosted| self.owners.get(&hosted.name) == Some(&partition))
+    }
+
+    /// The log of a partition failed.
+    pub(super) fn log_failed(&mut self, partition: PartitionId, fault: &LogFault, out: &mut Vec<Output>) {
+        if self.has_name(partition) {
+            self.disk_failed(fault, out);
+        }
+    }
+
+    /// There may be room now.
+    pub(super) fn open_again(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
+        if let Some((assignment, image)) = self.unopened.remove(&partition) {
+            self.open(at, assignment, &image, out);
+        }
     }
 
     /// The replica leaves this broker.
     pub(super) fn delete(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {
+        self.unopened.remove(&partition);
         self.proposals.withdraw(partition);
         let Some(hosted) = self.hosted.remove(&partition) else {
             return;
@@ -181,6 +251,10 @@ impl Broker {
         let effects = hosted.replica.removed();
         drop(hosted.log);
         self.carry_out(at, partition, effects, out);
+        if self.owners.get(&hosted.name) != Some(&partition) {
+            return;
+        }
+        self.owners.remove(&hosted.name);
         let gone = self
             .dir
             .delete_partition(&hosted.name)
@@ -244,7 +318,10 @@ impl Broker {
             return;
         };
         if let Err(fault) = hosted.log.begin_epoch(partition_log::LeaderEpoch(epoch.0)) {
-            return self.fail(format!("the epoch cannot be written: {fault}"), out);
+            if self.has_name(partition) {
+                self.fail(format!("the epoch cannot be written: {fault}"), out);
+            }
+            return;
         }
         let by = self.incarnation;
         out.push(Output::Fact(Fact::LeadershipBegan {
@@ -347,7 +424,7 @@ impl Broker {
         match hosted.log.sync_job() {
             Ok(Some(job)) => self.later.put(due, Later::Sync(partition, job)),
             Ok(None) => {}
-            Err(fault) => self.disk_failed(&fault, out),
+            Err(fault) => self.log_failed(partition, &fault, out),
         }
     }
 
@@ -359,7 +436,7 @@ impl Broker {
         match hosted.log.sync_job() {
             Ok(Some(job)) => self.sync(partition, job, out),
             Ok(None) => {}
-            Err(fault) => self.disk_failed(&fault, out),
+            Err(fault) => self.log_failed(partition, &fault, out),
         }
     }
 
@@ -370,7 +447,8 @@ impl Broker {
                     hosted.log.synced(synced);
                 }
             }
-            Err(fault) => self.fail(format!("a sync failed: {fault}"), out),
+            Err(fault) if self.has_name(partition) => self.fail(format!("a sync failed: {fault}"), out),
+            Err(_) => {}
         }
     }
 }

@@ -123,7 +123,11 @@ impl Broker {
 
     /// Closes every log, writes the checkpoints and the mark of a clean shutdown (R1.15, L-24).
     fn close_logs(&mut self) -> Result<(), LogFault> {
-        for hosted in self.hosted.values_mut() {
+        let owners = &self.owners;
+        for (partition, hosted) in &mut self.hosted {
+            if owners.get(&hosted.name) != Some(partition) {
+                continue;
+            }
             if let Some(job) = hosted.log.close()? {
                 let synced = job.run()?;
                 hosted.log.synced(synced);
@@ -138,9 +142,12 @@ impl Broker {
 
     pub(super) fn checkpoint(&mut self) -> Result<(), LogFault> {
         let of = |offset: fn(&Log) -> partition_log::Offset| -> Vec<(TopicPartition, partition_log::Offset)> {
-            self.hosted
-                .values()
-                .map(|hosted| (hosted.name.clone(), offset(&hosted.log)))
+            let named = self
+                .hosted
+                .iter()
+                .filter(|(partition, _)| self.has_name(**partition));
+            named
+                .map(|(_, hosted)| (hosted.name.clone(), offset(&hosted.log)))
                 .collect()
         };
         let points = of(Log::recovery_point);

@@ -8,6 +8,7 @@ use broker_core::follow::{Effect, Event};
 use broker_core::lanes::{self, Action};
 use broker_core::lifecycle;
 use broker_core::replica::MinInSync;
+use metadata::ids::MetadataOffset;
 use metadata::image::Image;
 
 use super::{Broker, CLUSTER, Later};
@@ -46,7 +47,7 @@ impl Broker {
                     }
                 }
                 Effect::ClusterKnown(_) => {}
-                Effect::Publish { after, .. } => self.publish(at, &after, out),
+                Effect::Publish { before, after } => self.publish(at, &before, &after, out),
                 Effect::Applied(below) => {
                     let lanes = self.lanes.iter().map(|image| image.next_offset).collect();
                     out.push(Output::Fact(Fact::Applied {
@@ -55,6 +56,9 @@ impl Broker {
                         lanes,
                     }));
                     self.live(at, lifecycle::Event::Applied(below), out);
+                    if lifecycle::other_leaves(&self.lanes[0], self.config.me) {
+                        self.live(at, lifecycle::Event::OtherLeaves, out);
+                    }
                 }
                 Effect::ActiveIs(active) => self.active = Some(active),
                 Effect::LineageDiffers { held } => {
@@ -65,7 +69,10 @@ impl Broker {
         }
     }
 
-    fn publish(&mut self, at: At, after: &Arc<Image>, out: &mut Vec<Output>) {
+    fn publish(&mut self, at: At, before: &Arc<Image>, after: &Arc<Image>, out: &mut Vec<Output>) {
+        if before.next_offset == MetadataOffset(0) {
+            self.set_strays_aside(after, out);
+        }
         out.push(Output::Fact(Fact::Published {
             by: self.incarnation,
             image: Arc::clone(after),
@@ -94,7 +101,7 @@ impl Broker {
         self.follow_metadata(at, Event::LaneApplied { lane, next_offset }, out);
     }
 
-    fn act(&mut self, at: At, action: Action, image: &Image, out: &mut Vec<Output>) {
+    fn act(&mut self, at: At, action: Action, image: &Arc<Image>, out: &mut Vec<Output>) {
         let partition = action.partition();
         match action {
             Action::Delete(_) | Action::Stop(_) => self.delete(at, partition, out),
@@ -102,6 +109,8 @@ impl Broker {
             | Action::Lead(assignment)
             | Action::Follow(assignment)
             | Action::Refresh(assignment) => self.assigned(at, assignment, image, out),
+            // The logs of the simulation have no settings of their own.
+            Action::Configure(_) => {}
         }
     }
 

@@ -24,12 +24,13 @@ use broker_core::offsets::Offset;
 use broker_core::produce::{Pending, WaiterId};
 use broker_core::producer_ids::ProducerIds;
 use broker_core::proposals::Proposals;
+use broker_core::replica::Assignment;
 use broker_core::time::Moment;
 use host::{SeededEntropy, SimDisk, WallMs};
 use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, IncarnationId, PartitionId};
 use metadata::image::Image;
 use metadata::uuid::Uuid;
-use partition_log::{DirOwner, LogConfig, LogDir, LogDirError, LogHost, SyncJob};
+use partition_log::{DirOwner, LogConfig, LogDir, LogDirError, LogHost, SyncJob, TopicPartition};
 
 use self::fetching::Errand;
 use self::following::Work;
@@ -44,6 +45,9 @@ use crate::node::{At, Exit, Input, Output, Process};
 
 /// The cluster of every run.
 pub const CLUSTER: &str = "sim-cluster";
+
+/// More than any honest moment needs: what goes on for ever within one is a failure, and takes no memory before it is one.
+const STEPS_MAX: usize = 100_000;
 
 /// How a broker is configured.
 #[derive(Clone, Debug)]
@@ -76,10 +80,10 @@ enum Later {
     Follow(Work),
     /// A log is synced.
     Sync(PartitionId, SyncJob),
+    /// A log that found no room is tried again.
+    OpenAgain(PartitionId),
     /// Checkpoints are written.
     Checkpoint,
-    /// Requests that were held are looked at again.
-    Held,
 }
 
 /// A broker's process.
@@ -99,6 +103,10 @@ pub struct Broker {
     /// When each lane is free to take in the next.
     lanes_free_at: Vec<Duration>,
     hosted: BTreeMap<PartitionId, Hosted>,
+    /// Which partition has the name of a log: the next topic of a name may take it before the last one is known to be gone.
+    owners: BTreeMap<TopicPartition, PartitionId>,
+    /// Partitions whose log found no room, and what the image said of them.
+    unopened: BTreeMap<PartitionId, (Assignment, Arc<Image>)>,
     fetchers: BTreeMap<BrokerId, Fetcher>,
     proposals: Proposals,
     producer_ids: ProducerIds,
@@ -111,7 +119,8 @@ pub struct Broker {
     active: Option<ControllerId>,
     connections: BTreeMap<StreamKey, Connection>,
     waiters: BTreeMap<WaiterId, Place>,
-    pendings: BTreeMap<Place, (Pending, Offset)>,
+    /// Produce requests that wait for replicas, with the offset of their first record and the one behind their last.
+    pendings: BTreeMap<Place, (Pending, Offset, Offset)>,
     next_waiter: u64,
     held: Vec<Held>,
     parked: VecDeque<Parked>,
@@ -143,6 +152,9 @@ impl Broker {
             node_id: config.me.0,
         };
         let dir = LogDir::open(&host, &PathBuf::from("/data"), &owner)?;
+        for path in dir.unfinished_deletions()? {
+            dir.remove(&path)?;
+        }
         let lanes = NonZeroUsize::new(2).expect("two is not zero");
         let start = Moment::START;
         let mut later = Agenda::default();
@@ -164,6 +176,8 @@ impl Broker {
             lanes: vec![Arc::default(); lanes.get()],
             lanes_free_at: vec![now; lanes.get()],
             hosted: BTreeMap::new(),
+            owners: BTreeMap::new(),
+            unopened: BTreeMap::new(),
             fetchers: BTreeMap::new(),
             proposals: Proposals::default(),
             producer_ids: ProducerIds::default(),
@@ -276,7 +290,7 @@ impl Broker {
             Later::Produce(place) => self.append(at, place, out),
             Later::Follow(work) => self.carry_work(at, work, out),
             Later::Sync(partition, job) => self.sync(partition, job, out),
-            Later::Held => self.look_at_held(at, out),
+            Later::OpenAgain(partition) => self.open_again(at, partition, out),
             Later::Checkpoint => {
                 if let Err(fault) = self.checkpoint() {
                     self.disk_failed(&fault, out);
@@ -288,9 +302,12 @@ impl Broker {
     }
 
     fn tick(&mut self, at: At, out: &mut Vec<Output>) {
+        let mut steps = 0;
         while !self.stopped
             && let Some((_, later)) = self.later.take_due(at.world)
         {
+            steps += 1;
+            assert!(steps < STEPS_MAX, "one moment ends");
             self.do_later(at, later, out);
         }
         let now = self.now(at);
@@ -312,6 +329,9 @@ impl Broker {
                 let effects = hosted.replica.tick(now);
                 self.carry_out(at, partition, effects, out);
             }
+        }
+        if self.held.iter().any(|held| held.until <= now) {
+            self.look_at_held(at, out);
         }
         self.expire(at, out);
     }
@@ -356,9 +376,10 @@ impl Process for Broker {
                 .filter_map(|hosted| hosted.replica.next_tick())
                 .min(),
             self.next_pump(),
+            self.held.iter().map(|held| held.until).min(),
             self.pendings
                 .values()
-                .map(|(pending, _)| pending.deadline())
+                .map(|(pending, ..)| pending.deadline())
                 .min(),
         ];
         let moments = moments.into_iter().flatten().map(|moment| self.world(moment));

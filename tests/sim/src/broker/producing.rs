@@ -47,6 +47,8 @@ pub(super) struct Held {
     place: Place,
     partition: PartitionId,
     arrived: Moment,
+    /// It is looked at again then, if nothing is published before.
+    pub until: Moment,
 }
 
 impl Broker {
@@ -194,6 +196,7 @@ impl Broker {
                     place,
                     partition,
                     arrived,
+                    until: arrived,
                 },
                 out,
             ),
@@ -205,8 +208,8 @@ impl Broker {
                 self.consumer_reads(at, place, (partition, offset, leader_epoch), out);
             }
             ClientAsk::Locate => {
-                let located = self.located();
-                self.end(at, place, ClientAnswer::Located(located), out);
+                let (upto, located) = (self.image().next_offset, self.located());
+                self.end(at, place, ClientAnswer::Located(upto, located), out);
             }
             ClientAsk::ProducerId => {
                 let now = self.now(at);
@@ -250,11 +253,7 @@ impl Broker {
                 let due = self.write_at(at);
                 self.later.put(due, Later::Produce(held.place));
             }
-            Arrival::Hold { until } => {
-                let due = self.world(until);
-                self.later.put(due, Later::Held);
-                self.held.push(held);
-            }
+            Arrival::Hold { until } => self.held.push(Held { until, ..held }),
             Arrival::Refuse(_) => self.refuse(at, held.place, ClientError::NotLeader, out),
             Arrival::Unknown => {
                 self.refuse(at, held.place, ClientError::TryAgain("no such partition"), out);
@@ -284,7 +283,7 @@ impl Broker {
             Ok(batch) => batch,
             Err(refusal) => return self.refuse(at, place, ClientError::Refused(refusal.to_string()), out),
         };
-        let leader_epoch = match hosted.replica.admits(Acks::All) {
+        let leader_epoch = match hosted.replica.admits(Acks::All, || hosted.log.repeats(&batch)) {
             Ok(epoch) => epoch,
             Err(refusal) => return self.refuse(at, place, not_admitted(&refusal, out), out),
         };
@@ -303,7 +302,7 @@ impl Broker {
                 return self.refuse(at, place, ClientError::Refused(refusal.to_string()), out);
             }
             Err(AppendError::Fault(fault)) => {
-                self.disk_failed(&fault, out);
+                self.log_failed(partition, &fault, out);
                 return self.refuse(at, place, ClientError::TryAgain("the disk"), out);
             }
         };
@@ -343,7 +342,7 @@ impl Broker {
         self.next_waiter += 1;
         let mut pending = Pending::until(now.after(TIMEOUT));
         pending.wait_for(waiter, partition);
-        self.pendings.insert(place, (pending, first));
+        self.pendings.insert(place, (pending, first, required));
         self.waiters.insert(waiter, place);
         let Some(hosted) = self.hosted.get_mut(&partition) else {
             return;
@@ -375,7 +374,7 @@ impl Broker {
         if matches!(outcome, WaitOutcome::NotLeader { .. }) {
             out.push(Output::Mark(Mark::WaitEndedByMove));
         }
-        let Some((pending, _)) = self.pendings.get_mut(&place) else {
+        let Some((pending, ..)) = self.pendings.get_mut(&place) else {
             return;
         };
         if pending.completed(waiter, outcome) == Verdict::Answer {
@@ -384,16 +383,20 @@ impl Broker {
     }
 
     fn answer_produce(&mut self, at: At, place: Place, out: &mut Vec<Output>) {
-        let Some((pending, first)) = self.pendings.remove(&place) else {
+        let Some((pending, first, end)) = self.pendings.remove(&place) else {
             return;
         };
         let outcome = pending.into_outcomes().into_iter().next();
         let result = match outcome {
             Some((partition, WaitOutcome::Replicated)) => {
-                out.push(Output::Fact(Fact::Acknowledged {
-                    partition,
-                    end: Offset(first.0 + 1),
-                }));
+                if let Some(hosted) = self.hosted.get(&partition) {
+                    let epoch = hosted.replica.assignment().state.leader_epoch;
+                    out.push(Output::Fact(Fact::Acknowledged {
+                        partition,
+                        epoch,
+                        end,
+                    }));
+                }
                 Ok(first)
             }
             Some((_, WaitOutcome::NotLeader { .. })) => Err(ClientError::NotLeader),
@@ -408,11 +411,11 @@ impl Broker {
         let due: Vec<Place> = self
             .pendings
             .iter()
-            .filter(|(_, (pending, _))| pending.deadline() <= now)
+            .filter(|(_, (pending, ..))| pending.deadline() <= now)
             .map(|(place, _)| *place)
             .collect();
         for place in due {
-            let Some((pending, _)) = self.pendings.get_mut(&place) else {
+            let Some((pending, ..)) = self.pendings.get_mut(&place) else {
                 continue;
             };
             for (partition, waiter) in pending.expire(now) {

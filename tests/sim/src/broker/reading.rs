@@ -160,15 +160,14 @@ impl Broker {
             leader_epoch,
             topic: Some(partition.topic),
         };
-        fetch::admit(&hosted.replica.view(), hosted.replica.assignment(), reader, claim).map_err(
-            |refusal| match refusal {
-                FetchRefusal::FencedLeaderEpoch { .. } | FetchRefusal::UnknownLeaderEpoch { .. } => {
-                    ClientError::OtherEpoch
-                }
-                FetchRefusal::NotLeader { .. } => ClientError::NotLeader,
-                _ => ClientError::TryAgain("not readable"),
-            },
-        )?;
+        let admitted = fetch::admit(&hosted.replica.view(), hosted.replica.assignment(), reader, claim);
+        let bound = admitted.map_err(|refusal| match refusal {
+            FetchRefusal::FencedLeaderEpoch { .. } | FetchRefusal::UnknownLeaderEpoch { .. } => {
+                ClientError::OtherEpoch
+            }
+            FetchRefusal::NotLeader { .. } => ClientError::NotLeader,
+            _ => ClientError::TryAgain("not readable"),
+        })?;
         let bounds = hosted.log.bounds();
         let (start, end) = (
             LogStart(to_core(bounds.log_start)),
@@ -176,7 +175,12 @@ impl Broker {
         );
         fetch::check_range(offset, start, end).map_err(|_| ClientError::OutOfRange)?;
         let watermark = to_core(bounds.high_watermark);
-        let batches = read(&hosted.log.view(), offset, watermark);
+        let upto = match bound {
+            Bound::LogEnd => end.0,
+            Bound::Watermark => watermark,
+            Bound::LastStable => to_core(bounds.last_stable),
+        };
+        let batches = read(&hosted.log.view(), offset, upto);
         Ok(Fetched {
             batches,
             watermark: HighWatermark(watermark),

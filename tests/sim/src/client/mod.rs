@@ -9,7 +9,7 @@ mod reader;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use metadata::ids::{BrokerId, PartitionId};
+use metadata::ids::{BrokerId, MetadataOffset, PartitionId};
 
 pub use self::producer::{Kind, Producer, Sent};
 pub use self::reader::{Reader, Seen, records};
@@ -30,6 +30,7 @@ struct Links {
     next_number: u64,
     open: BTreeMap<BrokerId, (StreamKey, bool)>,
     places: BTreeMap<PartitionId, Place>,
+    known_upto: MetadataOffset,
     refresh_at: Duration,
 }
 
@@ -43,6 +44,7 @@ impl Links {
             next_number: 0,
             open,
             places,
+            known_upto: MetadataOffset(0),
             refresh_at: Duration::ZERO,
         }
     }
@@ -110,12 +112,11 @@ impl Links {
         }
     }
 
-    fn located(&mut self, places: BTreeMap<PartitionId, Place>) {
-        for (partition, place) in places {
-            let known = self.places.get(&partition).map(|known| known.leader_epoch);
-            if known <= Some(place.leader_epoch) {
-                self.places.insert(partition, place);
-            }
+    /// Takes over what a broker knows, unless something newer is known. Partitions that are gone are forgotten.
+    fn located(&mut self, upto: MetadataOffset, places: BTreeMap<PartitionId, Place>) {
+        if self.known_upto <= upto {
+            self.known_upto = upto;
+            self.places = places;
         }
     }
 }

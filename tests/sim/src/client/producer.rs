@@ -40,6 +40,8 @@ pub struct Sent {
     pub partition: PartitionId,
     /// What.
     pub payload: Vec<u8>,
+    /// In which batch.
+    pub batch: u64,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -59,6 +61,15 @@ struct Line {
     next_sequence: i32,
     retry_at: Duration,
     refused_in_a_row: u32,
+    /// A broker takes any sequence from a producer of which its log has nothing. Until one batch is acknowledged, a second
+    /// one could therefore stand before a first one that was refused: then only one is on its way.
+    is_known: bool,
+}
+
+impl Line {
+    fn in_flight_max(&self) -> usize {
+        if self.is_known { IN_FLIGHT_MAX } else { 1 }
+    }
 }
 
 /// A producer.
@@ -169,6 +180,7 @@ impl Producer {
         }
         let count = self.chance.between(1, 3);
         let mut records = Vec::new();
+        let batch = self.sent.len() as u64;
         for _ in 0..count {
             let payload = format!("{:?}/{}/{}", self.links.me, self.generation, self.sent.len()).into_bytes();
             builder.append(1_800_000_000_000, None, Some(&payload), &[]);
@@ -178,6 +190,7 @@ impl Producer {
                 generation,
                 partition,
                 payload,
+                batch,
                 outcome,
             });
         }
@@ -197,11 +210,12 @@ impl Producer {
         let Some(line) = self.lines.get_mut(&partition) else {
             return;
         };
+        let in_flight_max = line.in_flight_max();
         if now < line.retry_at
             || line
                 .batches
                 .iter()
-                .take(IN_FLIGHT_MAX)
+                .take(in_flight_max)
                 .all(|batch| batch.asked.is_some())
         {
             return;
@@ -212,7 +226,7 @@ impl Producer {
         for batch in line
             .batches
             .iter_mut()
-            .take(IN_FLIGHT_MAX)
+            .take(in_flight_max)
             .filter(|batch| batch.asked.is_none())
         {
             let what = ClientAsk::Produce {
@@ -238,6 +252,7 @@ impl Producer {
         match result {
             Ok(first) => {
                 line.refused_in_a_row = 0;
+                line.is_known = true;
                 let done = line.batches.remove(at).expect("it is there");
                 for (delta, record) in (0_i64..).zip(done.records) {
                     self.sent[record].outcome = Outcome::Acknowledged(first.0 + delta);
@@ -317,7 +332,12 @@ impl Process for Producer {
             }
             Input::Heard(_, Word::Answer(number, answer)) => match answer {
                 ClientAnswer::Produced(result) => self.answered(at.world, number, result),
-                ClientAnswer::Located(places) => self.links.located(places),
+                ClientAnswer::Located(upto, places) => {
+                    self.links.located(upto, places);
+                    // What was meant for a partition that is gone has no outcome any more.
+                    let places = &self.links.places;
+                    self.lines.retain(|partition, _| places.contains_key(partition));
+                }
                 ClientAnswer::ProducerId(id) => self.id = self.id.or(id),
                 ClientAnswer::Fetched(_) => {}
             },

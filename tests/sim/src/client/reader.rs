@@ -82,6 +82,12 @@ impl Reader {
         }
     }
 
+    /// What it wants next of a partition.
+    #[must_use]
+    pub fn next(&self, partition: PartitionId) -> Offset {
+        self.next.get(&partition).copied().unwrap_or_default()
+    }
+
     fn pump(&mut self, now: Duration, out: &mut Vec<Output>) {
         self.links.refresh(now, out);
         self.pause_until.retain(|_, until| now < *until);
@@ -145,7 +151,9 @@ impl Process for Reader {
                     }
                 }
             }
-            Input::Heard(_, Word::Answer(_, ClientAnswer::Located(places))) => self.links.located(places),
+            Input::Heard(_, Word::Answer(_, ClientAnswer::Located(upto, places))) => {
+                self.links.located(upto, places);
+            }
             _ => {}
         }
         self.pump(at.world, &mut out);

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use broker_core::offsets::Offset;
 use metadata::ids::{
     BrokerEpoch, BrokerId, ControllerId, DirectoryId, IncarnationId, LeaderEpoch, MetadataOffset,
-    PartitionEpoch, PartitionId, PartitionIndex, TopicId,
+    PartitionEpoch, PartitionId, PartitionIndex, Term, TopicId,
 };
 use metadata::image::{Image, Partition};
 use metadata::record::{BrokerRegistered, LeaderRecovery, PartitionCreated, Record};
 use metadata::uuid::Uuid;
 
 use super::all;
-use crate::fact::{Fact, Incarnation, StoredBatch};
+use crate::fact::{Fact, Grant, Incarnation, StoredBatch};
 
 const TOPIC: TopicId = TopicId(Uuid(500));
 const PARTITION: PartitionId = PartitionId {
@@ -212,8 +212,10 @@ fn a_lower_publication_is_rejected() {
         by: process(1),
         image: image(offset, false, state(|_| {})),
     };
+    let ends = [10, 11].map(|offset| committed(&image(offset, false, state(|_| {}))));
+    let [lower, higher] = ends;
     assert_eq!(
-        rejected_by(&[published(11), published(10)]),
+        rejected_by(&[lower, higher, published(11), published(10)]),
         ["a broker never publishes a lower offset"]
     );
 }
@@ -258,16 +260,29 @@ fn other_bytes_below_the_watermark_are_rejected() {
     );
 }
 
-#[test]
-fn a_leader_without_what_was_acknowledged_is_rejected() {
-    let acknowledged = Fact::Acknowledged {
+fn acknowledged(epoch: i32, end: i64) -> Fact {
+    let (epoch, end) = (LeaderEpoch(epoch), Offset(end));
+    Fact::Acknowledged {
         partition: PARTITION,
-        end: Offset(8),
-    };
+        epoch,
+        end,
+    }
+}
+
+#[test]
+fn a_leader_without_what_was_acknowledged_before_it_is_rejected() {
     assert_eq!(
-        rejected_by(&[acknowledged, led(1, 1, 8), led(2, 2, 7)]),
+        rejected_by(&[acknowledged(1, 8), led(1, 2, 8), led(2, 3, 7)]),
         ["leaders hold what was acknowledged"]
     );
+}
+
+#[test]
+fn a_leader_that_was_replaced_before_it_knew_need_not_hold_what_came_later() {
+    let facts = [acknowledged(1, 5), led(1, 3, 5), acknowledged(3, 8), led(2, 2, 6)];
+    assert_eq!(rejected_by(&facts), [""; 0]);
+    let facts = [acknowledged(1, 5), led(1, 3, 5), acknowledged(3, 8), led(2, 2, 4)];
+    assert_eq!(rejected_by(&facts), ["leaders hold what was acknowledged"]);
 }
 
 #[test]
@@ -347,5 +362,71 @@ fn a_follower_that_joins_below_the_watermark_is_rejected() {
     assert_eq!(
         rejected_by(&[joining(8), joining(7)]),
         ["who joins holds what is committed"]
+    );
+}
+
+#[test]
+fn an_image_from_the_middle_of_a_batch_is_rejected() {
+    let published = |offset| Fact::Published {
+        by: process(1),
+        image: image(offset, false, state(|_| {})),
+    };
+    let batch_end = committed(&image(10, false, state(|_| {})));
+    assert_eq!(
+        rejected_by(&[batch_end, published(10), published(11)]),
+        ["images are published between batches"]
+    );
+}
+
+#[test]
+fn a_controller_that_is_active_before_it_has_applied_the_log_is_rejected() {
+    let activated = |applied| Fact::Activated {
+        controller: ControllerId(2),
+        term: Term(4),
+        applied: MetadataOffset(applied),
+    };
+    let known = committed(&image(10, false, state(|_| {})));
+    assert_eq!(
+        rejected_by(&[known, activated(10), activated(9)]),
+        ["the active controller has applied the log"]
+    );
+}
+
+#[test]
+fn a_grant_of_what_was_never_committed_is_rejected() {
+    let granted = |what| Fact::Granted {
+        controller: ControllerId(1),
+        what,
+        image: image(10, false, state(|_| {})),
+    };
+    let refused = |what| rejected_by(&[granted(what)]);
+    assert_eq!(refused(Grant::Registration(BrokerEpoch(0))), [""; 0]);
+    assert_eq!(refused(Grant::Topic(TOPIC)), [""; 0]);
+    assert_eq!(refused(Grant::InSync(PARTITION, PartitionEpoch(7))), [""; 0]);
+    let name = ["what is granted is committed"];
+    assert_eq!(refused(Grant::Registration(BrokerEpoch(9))), name);
+    assert_eq!(refused(Grant::Topic(TopicId(Uuid(501)))), name);
+    assert_eq!(refused(Grant::InSync(PARTITION, PartitionEpoch(8))), name);
+}
+
+#[test]
+fn an_eligible_process_that_lost_what_was_acknowledged_is_rejected() {
+    let eligible = committed(&image(
+        10,
+        true,
+        state(|it| {
+            it.in_sync = vec![BrokerId(1)];
+            it.eligible = vec![BrokerId(2)];
+        }),
+    ));
+    let opened = |log_end| Fact::Opened {
+        by: process(2),
+        registered: IncarnationId(Uuid(1000)),
+        partition: PARTITION,
+        log_end: Offset(log_end),
+    };
+    assert_eq!(
+        rejected_by(&[acknowledged(1, 8), eligible, opened(8), opened(7)]),
+        ["who comes back eligible holds what was acknowledged"]
     );
 }

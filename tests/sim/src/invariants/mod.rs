@@ -1,11 +1,13 @@
 //! What must hold at every moment, one file each, with its source and a made-up history that it must reject.
 
 mod acknowledged_below_leader;
+mod active_knows_the_log;
 mod answers_in_order;
 mod applied_by_every_lane;
 mod committed_prefix_agrees;
 mod epochs_never_back;
 mod fenced_not_in_sync;
+mod granted_is_committed;
 mod images_equal;
 mod joining_holds_committed;
 mod leader_after_healing;
@@ -13,8 +15,10 @@ mod members_are_replicas;
 mod min_in_sync_kept;
 mod no_alarm;
 mod one_leader_an_epoch;
+mod published_between_batches;
 mod published_never_lower;
 mod replay_is_image;
+mod returning_holds_acknowledged;
 mod watermark_never_back;
 
 #[cfg(test)]
@@ -57,5 +61,9 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<no_alarm::NoAlarm>::default(),
         Box::<leader_after_healing::LeaderAfterHealing>::default(),
         Box::<replay_is_image::ReplayIsImage>::default(),
+        Box::<published_between_batches::PublishedBetweenBatches>::default(),
+        Box::<active_knows_the_log::ActiveKnowsTheLog>::default(),
+        Box::<granted_is_committed::GrantedIsCommitted>::default(),
+        Box::<returning_holds_acknowledged::ReturningHoldsAcknowledged>::default(),
     ]
 }

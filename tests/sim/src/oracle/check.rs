@@ -30,6 +30,12 @@ pub enum Class {
     WentBack,
     /// A record that somebody read is not in the final log: the log was cut below what was committed.
     RolledBack,
+    /// A reader was given a later record though one before it was not given yet.
+    Skipped,
+    /// A record is there, and a reader that read on to the end never got it.
+    Unseen,
+    /// The records of one batch do not stand one behind the other, or not all of them are there.
+    TornBatch,
     /// A later send was acknowledged with a lower offset.
     AcknowledgedOutOfOrder,
     /// Nothing was acknowledged, or nobody read everything: such a history proves nothing.
@@ -172,6 +178,9 @@ pub fn check(history: &History) -> Verdict {
     only_what_was_sent(&facts, &mut breaches);
     readers_go_forward(&facts, &mut breaches);
     what_was_read_stays(&facts, &mut breaches);
+    readers_skip_nothing(&facts, &mut breaches);
+    readers_see_everything(&facts, &mut breaches);
+    batches_stay_whole(&facts, &mut breaches);
     acknowledgements_are_in_order(&facts, &mut breaches);
     let count =
         |wanted: fn(&Outcome) -> bool| history.sends.iter().filter(|send| wanted(&send.outcome)).count();
@@ -333,6 +342,68 @@ fn readers_go_forward(facts: &Facts<'_>, breaches: &mut Breaches) {
             let place = format!("{:?} of {:?}", read.reader, read.partition);
             let witness = format!("{place} was given {} after {before}", read.offset);
             breaches.add(Class::WentBack, read.partition, read.offset, witness);
+        }
+    }
+}
+
+fn readers_skip_nothing(facts: &Facts<'_>, breaches: &mut Breaches) {
+    let mut last: BTreeMap<(Reader, Partition), i64> = BTreeMap::new();
+    for read in &facts.history.reads {
+        let before = last.insert((read.reader, read.partition), read.offset);
+        let Some(before) = before.filter(|before| *before < read.offset) else {
+            continue;
+        };
+        let between = (read.partition, before + 1)..(read.partition, read.offset);
+        if let Some(((partition, offset), payload)) = facts.log.range(between).next() {
+            let witness = format!(
+                "{:?} was given {} after {before} of {partition:?}, and not {} at {offset}",
+                read.reader,
+                read.offset,
+                short(payload)
+            );
+            breaches.add(Class::Skipped, *partition, *offset, witness);
+        }
+    }
+}
+
+fn readers_see_everything(facts: &Facts<'_>, breaches: &mut Breaches) {
+    for reader in &facts.history.settled {
+        let reads = facts.history.reads.iter().filter(|read| read.reader == *reader);
+        let seen: BTreeSet<(Partition, i64)> = reads.map(|read| (read.partition, read.offset)).collect();
+        let unseen = facts.log.iter().filter(|(place, _)| !seen.contains(place));
+        for ((partition, offset), payload) in unseen {
+            let witness = format!(
+                "{reader:?} never got {} at {partition:?}@{offset}",
+                short(payload)
+            );
+            breaches.add(Class::Unseen, *partition, *offset, witness);
+        }
+    }
+}
+
+fn batches_stay_whole(facts: &Facts<'_>, breaches: &mut Breaches) {
+    // For each batch: the offsets of its records, in the order of sending; none for one that is not there.
+    let mut batches: BTreeMap<(u32, Partition, u64), Vec<Option<i64>>> = BTreeMap::new();
+    for send in &facts.history.sends {
+        let Some(batch) = send.batch else { continue };
+        if facts.history.plain_producers.contains(&send.producer) {
+            continue;
+        }
+        let place = facts.places.get(&(send.partition, send.payload.as_slice()));
+        let offset = place.and_then(|offsets| offsets.first().copied());
+        let batch = batches.entry((send.producer, send.partition, batch));
+        batch.or_default().push(offset);
+    }
+    for ((producer, partition, _), offsets) in batches {
+        let Some(first) = offsets.iter().flatten().min().copied() else {
+            continue;
+        };
+        let is_whole = (first..)
+            .zip(&offsets)
+            .all(|(wanted, held)| *held == Some(wanted));
+        if !is_whole {
+            let witness = format!("a batch of producer {producer} stands at {partition:?}@{offsets:?}");
+            breaches.add(Class::TornBatch, partition, first, witness);
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Send {
     pub partition: Partition,
     /// The record's value; different for every send.
     pub payload: Vec<u8>,
+    /// Which of its producer's batches it was a part of, where the recorder knows.
+    pub batch: Option<u64>,
     /// How it ended.
     pub outcome: Outcome,
 }
@@ -57,6 +59,8 @@ pub struct History {
     pub reads: Vec<Read>,
     /// Readers that read every partition from its start to its end after everything had healed.
     pub complete: BTreeSet<Reader>,
+    /// Readers that began every partition at its start, and read on until there was nothing more.
+    pub settled: BTreeSet<Reader>,
     /// Producers without idempotence: duplicates and gaps are no anomaly of theirs.
     pub plain_producers: BTreeSet<u32>,
 }

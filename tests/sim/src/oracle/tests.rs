@@ -13,6 +13,7 @@ fn sent(payload: &str, outcome: Outcome) -> Send {
         producer: WRITER,
         partition: Partition(0),
         payload: payload.into(),
+        batch: None,
         outcome,
     }
 }
@@ -170,6 +171,35 @@ fn a_record_that_was_read_and_is_gone_was_rolled_back() {
     history.sends.push(sent("d", Outcome::Unknown));
     history.reads.push(read(EARLY, 3, "d"));
     assert_eq!(check(&history).classes(), [Class::RolledBack]);
+}
+
+#[test]
+fn a_reader_that_is_not_given_a_record_between_two_was_made_to_skip_it() {
+    let mut history = honest();
+    history.reads.extend([read(EARLY, 0, "a"), read(EARLY, 2, "c")]);
+    assert_eq!(check(&history).classes(), [Class::Skipped]);
+}
+
+#[test]
+fn a_record_that_a_settled_reader_never_got_is_unseen() {
+    let mut history = honest();
+    history.reads.extend([read(EARLY, 0, "a"), read(EARLY, 1, "b")]);
+    assert!(check(&history).holds(), "it may be on its way");
+    history.settled.insert(EARLY);
+    assert_eq!(check(&history).classes(), [Class::Unseen]);
+}
+
+#[test]
+fn a_batch_of_which_a_part_is_there_is_torn() {
+    let mut history = honest();
+    history.sends[2].batch = Some(1);
+    history.sends.push(Send {
+        batch: Some(1),
+        ..sent("d", Outcome::Unknown)
+    });
+    assert_eq!(check(&history).classes(), [Class::TornBatch]);
+    history.reads.push(read(FINAL, 3, "d"));
+    assert!(check(&history).holds());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use metadata::ids::{BrokerId, PartitionId};
 use metadata::image::Image;
 use partition_log::FirstBatch;
 
+use crate::broker::Broker;
 use crate::client::{self, Kind};
 use crate::fact::Fact;
 use crate::message::NodeId;
@@ -120,11 +121,40 @@ impl World {
                 }
             }
         }
+        for (id, slot) in &self.brokers {
+            let hosted = slot.process.iter().flat_map(Broker::hosted);
+            for (partition, ..) in hosted {
+                let state = image.partition(partition);
+                if state.is_none_or(|state| !state.replicas.contains(&BrokerId(*id))) {
+                    return Some(format!("broker {id} still holds {partition}"));
+                }
+            }
+        }
+        if let Some(behind) = self.reader_behind(image) {
+            return Some(behind);
+        }
         let open = self
             .producers
             .iter()
             .find(|(_, slot)| slot.process.as_ref().is_some_and(|p| !p.is_settled()));
         open.map(|(id, _)| format!("client {id} has batches without an outcome"))
+    }
+
+    /// A consumer that has not read on to the end.
+    fn reader_behind(&self, image: &Image) -> Option<String> {
+        for (id, slot) in &self.readers {
+            let reader = slot.process.as_ref()?;
+            for partition in self.live_partitions() {
+                let leader = image.partition(partition)?.leader?;
+                let process = self.brokers.get(&leader.0)?.process.as_ref()?;
+                let (_, _, log) = process.hosted().find(|(id, ..)| *id == partition)?;
+                let (next, end) = (reader.next(partition), log.bounds().high_watermark);
+                if next.0 < end.0 {
+                    return Some(format!("client {id} has read {partition} up to {next} of {end}"));
+                }
+            }
+        }
+        None
     }
 
     fn lag(&self, partition: PartitionId, leader: BrokerId, replicas: &[BrokerId]) -> Option<String> {
@@ -173,19 +203,21 @@ impl World {
             image,
             replayed,
         });
-        let history = self.history();
+        let [history, of_deleted] = self.histories();
         let verdict = oracle::check(&history);
-        self.tally.acknowledged = verdict.acknowledged;
+        let of_deleted = oracle::check(&of_deleted);
+        self.tally.acknowledged = verdict.acknowledged + of_deleted.acknowledged;
         let anomalies: Vec<String> = verdict
             .anomalies
             .iter()
+            .chain(&of_deleted.anomalies)
             .filter(|anomaly| anomaly.class != oracle::Class::ProvesNothing)
             .map(|anomaly| format!("{:?} × {}: {}", anomaly.class, anomaly.count, anomaly.witness))
             .collect();
         if !anomalies.is_empty() {
             self.broken("the oracle", anomalies.join("; "));
         }
-        self.digest.note(format!("{verdict}").as_bytes());
+        self.digest.note(format!("{verdict}{of_deleted}").as_bytes());
         self.verdict = Some(verdict);
         self.done = true;
     }
@@ -208,40 +240,36 @@ impl World {
         Ok(image)
     }
 
-    fn history(&self) -> History {
-        let mut history = History::default();
-        let mut numbers: BTreeMap<PartitionId, u32> = BTreeMap::new();
-        for topic in self.newest.topics.values() {
-            for index in topic.partitions.keys() {
-                let next = u32::try_from(numbers.len()).expect("few");
-                numbers.insert(
-                    PartitionId {
-                        topic: topic.id,
-                        index: *index,
-                    },
-                    next,
-                );
-            }
+    /// What clients did and saw: of the partitions that are there, and of those that were deleted. Of the latter nobody can
+    /// read everything in the end, so nothing can be missed there.
+    fn histories(&self) -> [History; 2] {
+        let mut numbers = Numbers::default();
+        for partition in self.live_partitions() {
+            numbers.enter(partition, 0);
         }
+        let mut histories = [History::default(), History::default()];
         for (id, slot) in &self.producers {
             let Some(producer) = &slot.process else { continue };
             for sent in &producer.sent {
+                let (which, partition) = numbers.of(sent.partition);
                 let number = id * 1000 + sent.generation;
                 if producer.kind() == Kind::Plain {
-                    history.plain_producers.insert(number);
+                    histories[which].plain_producers.insert(number);
                 }
-                history.sends.push(Send {
+                histories[which].sends.push(Send {
                     producer: number,
-                    partition: Partition(numbers[&sent.partition]),
+                    partition,
                     payload: sent.payload.clone(),
+                    batch: Some(sent.batch),
                     outcome: sent.outcome,
                 });
             }
         }
         let mut read = |reader: oracle::Reader, seen: &client::Seen| {
-            history.reads.push(Read {
+            let (which, partition) = numbers.of(seen.partition);
+            histories[which].reads.push(Read {
                 reader,
-                partition: Partition(numbers[&seen.partition]),
+                partition,
                 offset: seen.offset,
                 payload: seen.payload.clone(),
             });
@@ -250,13 +278,26 @@ impl World {
             let seen = slot.process.iter().flat_map(|reader| &reader.seen);
             seen.for_each(|seen| read(oracle::Reader(*id), seen));
         }
-        for partition in numbers.keys() {
-            self.whole_log(*partition)
+        for partition in self.live_partitions() {
+            self.whole_log(partition)
                 .iter()
                 .for_each(|seen| read(LAST_READER, seen));
         }
-        history.complete.insert(LAST_READER);
-        history
+        histories[0].complete.insert(LAST_READER);
+        histories[0].settled = self.readers.keys().map(|id| oracle::Reader(*id)).collect();
+        histories
+    }
+
+    fn live_partitions(&self) -> Vec<PartitionId> {
+        let topics = self.newest.topics.values();
+        let partitions = topics.flat_map(|topic| {
+            let topic_id = topic.id;
+            topic.partitions.keys().map(move |index| PartitionId {
+                topic: topic_id,
+                index: *index,
+            })
+        });
+        partitions.collect()
     }
 
     /// Everything that a consumer can read of a partition at its leader.
@@ -276,5 +317,20 @@ impl World {
             seen.extend(records);
         }
         seen
+    }
+}
+
+/// Numbers of partitions, and whether they belong to the history of what is there (0) or of what was deleted (1).
+#[derive(Default)]
+struct Numbers(BTreeMap<PartitionId, (usize, Partition)>);
+
+impl Numbers {
+    fn enter(&mut self, partition: PartitionId, which: usize) -> (usize, Partition) {
+        let next = Partition(u32::try_from(self.0.len()).expect("few"));
+        *self.0.entry(partition).or_insert((which, next))
+    }
+
+    fn of(&mut self, partition: PartitionId) -> (usize, Partition) {
+        self.enter(partition, 1)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use controller_core::command::Command;
+use controller_core::command::{Command, DeleteTopics, TopicRef};
 use host::SimDisk;
 use metadata::dump::dump;
 use metadata::ids::BrokerId;
@@ -54,7 +54,7 @@ impl World {
                 Some(format!("{node:?} stands still for {:?}", fault.lasts))
             }
             FaultKind::ClockJump => {
-                let jump = i64::try_from(fault.dice % 2_400_000).expect("small") - 1_200_000;
+                let jump = i64::try_from(fault.dice % 2_400_000).ok()? - 1_200_000;
                 self.jump(node, jump);
                 Some(format!("the wall clock of {node:?} jumps by {jump} ms"))
             }
@@ -67,14 +67,7 @@ impl World {
                 links.iter().for_each(|(from, to)| self.network.cut(*from, *to));
                 (!links.is_empty()).then(|| format!("{} for {:?}: {links:?}", fault.kind.name(), fault.lasts))
             }
-            FaultKind::HandOver => {
-                let network = &self.network;
-                let reach = |from, to| network.reaches(NodeId::Controller(from), NodeId::Controller(to));
-                let told = self.quorum.hand_over(self.now, &reach);
-                let moved = !told.is_empty();
-                self.tell_controllers(told);
-                moved.then(|| "the quorum's leader hands over".to_owned())
-            }
+            FaultKind::HandOver => self.hand_over(),
             FaultKind::RestartInPlace => {
                 let leader = self.quorum.leader()?;
                 let told = self.quorum.restart_in_place(leader, self.now);
@@ -105,7 +98,17 @@ impl World {
                 }
                 Some("all brokers are rolled".to_owned())
             }
+            FaultKind::DeleteTopic => self.delete_topic(fault),
         }
+    }
+
+    fn hand_over(&mut self) -> Option<String> {
+        let network = &self.network;
+        let reach = |from, to| network.reaches(NodeId::Controller(from), NodeId::Controller(to));
+        let told = self.quorum.hand_over(self.now, &reach);
+        let moved = !told.is_empty();
+        self.tell_controllers(told);
+        moved.then(|| "the quorum's leader hands over".to_owned())
     }
 
     pub(super) fn fault_over(&mut self, place: usize) {
@@ -373,6 +376,30 @@ impl World {
         );
     }
 
+    /// An operator deletes a topic, once, and creates one of its name after a while.
+    fn delete_topic(&mut self, fault: Fault) -> Option<String> {
+        let places = self.plan.topics.len() as u64;
+        let place = usize::try_from((fault.dice >> 8) % places).expect("few");
+        let active = self.active()?;
+        if !self.topics_created.remove(&place) {
+            return None;
+        }
+        let name = format!("topic-{place}");
+        let command = Command::DeleteTopics(DeleteTopics {
+            topics: vec![TopicRef::Name(name.clone())],
+            timeout_ms: 5000,
+        });
+        let call = CallKey {
+            asker: OPERATOR,
+            number: self.tally.events,
+        };
+        let ask = Ask::Command(Box::new(command));
+        self.give_current(NodeId::Controller(active), Input::Asked(call, ask));
+        self.agenda
+            .put(self.now + fault.lasts, Happening::CreateTopic(place));
+        Some(format!("{name} is deleted"))
+    }
+
     /// The active controller of the highest term.
     pub(super) fn active(&self) -> Option<i32> {
         let active = self.controllers.iter().filter_map(|(id, slot)| {
@@ -392,6 +419,13 @@ impl World {
         }
         let before = std::mem::replace(&mut self.newest, Arc::clone(image));
         self.tally_tainted(image);
+        if before
+            .topics
+            .keys()
+            .any(|topic| !image.topics.contains_key(topic))
+        {
+            self.marks.reached(Mark::TopicDeleted);
+        }
         for topic in image.topics.values() {
             for (index, state) in &topic.partitions {
                 if state.leader.is_none() {

@@ -441,7 +441,7 @@ impl World {
     }
 
     fn start_controller(&mut self, id: i32) {
-        let (now, settings, tail) = (self.now, self.settings.clone(), self.plan.feed_tail_max);
+        let (now, settings, feed) = (self.now, self.settings.clone(), self.plan.feed);
         let (image, position) = self.snapshots.get(&id).cloned().unwrap_or_default();
         let Some(slot) = self.controllers.get_mut(&id) else {
             return;
@@ -453,7 +453,7 @@ impl World {
         if position > 0 {
             self.marks.reached(Mark::SnapshotInstalled);
         }
-        let process = Controller::start(ControllerId(id), settings, image, position, tail, now);
+        let process = Controller::start(ControllerId(id), settings, image, position, feed, now);
         slot.process = Some(process);
         slot.stalled.clear();
         slot.tick_at = None;
