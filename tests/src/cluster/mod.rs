@@ -266,6 +266,11 @@ impl Cluster {
         Ok(format!("{}:{}", node.host, node.door))
     }
 
+    /// Where metrics and probes of `id` are served.
+    pub fn watched_at(&self, id: NodeId) -> Result<String> {
+        Ok(format!("127.0.0.1:{}", self.node(id)?.watch))
+    }
+
     /// Every broker, for `bootstrap.servers`.
     pub fn bootstrap(&self) -> String {
         let addresses = self.nodes.iter().filter(|(id, _)| id.0 < 100);

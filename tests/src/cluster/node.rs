@@ -10,7 +10,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Builder, NodeId, names};
+use super::{Builder, NodeId, names, ports};
 use crate::kafka;
 use crate::process::Process;
 
@@ -40,6 +40,8 @@ pub struct Node {
     pub host: String,
     /// The port that others are told.
     pub door: u16,
+    /// Where metrics and probes are served, if it is one of ours.
+    pub watch: u16,
     /// The host names that only nodes can resolve, if there are any.
     pub names: Option<PathBuf>,
     /// The process, while it runs.
@@ -80,6 +82,10 @@ impl Node {
             ));
         }
         let apache = matches!(program, Program::ApacheKafka(_));
+        let watch = ports::free()?;
+        if !apache {
+            pairs.push(("metrics.listener".to_owned(), format!("127.0.0.1:{watch}")));
+        }
         if controls || apache {
             pairs.push(("controller.listener.names".to_owned(), "CONTROLLER".to_owned()));
         }
@@ -102,6 +108,7 @@ impl Node {
             data,
             host: "127.0.0.1".to_owned(),
             door: outer,
+            watch,
             names: None,
             process: None,
             properties,
@@ -181,6 +188,7 @@ impl Node {
             ("log.dirs", data.display().to_string()),
             ("listeners", listener.clone()),
             ("advertised.listeners", listener),
+            ("metrics.listener", "127.0.0.1:0".to_owned()),
         ];
         let properties = folder.join(format!("twin-{}.properties", self.id));
         fs::write(&properties, self.changed(&changes)?)?;
