@@ -4,7 +4,10 @@
 //! modules by subject; nothing here measures anything itself.
 #![allow(clippy::print_stdout, reason = "the rows are what the command is for")]
 
+pub mod mutants;
 pub mod path;
+pub mod sim;
+pub mod whole;
 
 use std::fmt::Display;
 use std::time::Instant;

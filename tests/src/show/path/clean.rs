@@ -80,7 +80,7 @@ fn build_and_serve(clone: &Path) -> Result<String> {
         .status()?;
     ensure!(built.success(), "cargo build --release failed");
     let built = began.elapsed();
-    let port = ports::free()?;
+    let port = ports::row(6)?;
     let up = |log: &str| {
         let mut command = in_clone("target/release/millrace", clone);
         command

@@ -11,6 +11,8 @@ pub mod mutants;
 mod store;
 mod tools;
 
+pub(super) use cases::judged;
+
 use super::Board;
 
 /// All rows, the quick ones first.

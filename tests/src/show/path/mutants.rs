@@ -1,145 +1,79 @@
-//! Planted faults: each must be caught by a check that holds without it. They exist only in builds with the cargo
-//! feature `mutants`, and are chosen at run time.
+//! Planted faults that processes on real disks and sockets must show, and the two laws beside them.
 
-use std::process::Command;
+use anyhow::bail;
 
-use anyhow::{Result, ensure};
-
-use crate::binaries::{mutants, workspace};
 use crate::cases::{produce, replicas};
-use crate::cluster::{Cluster, Role};
+use crate::cluster::Role;
 use crate::show::Board;
-
-/// A fault, and the check that must notice it.
-struct Mutant {
-    name: &'static str,
-    check: Check,
-}
-
-/// What notices a fault.
-enum Check {
-    /// A case on one controller and this many brokers; the fault is in nodes of these roles.
-    Case(&'static [Role], u32, fn(&mut Cluster) -> Result<String>),
-    /// A test of a package, by the arguments of `cargo test`.
-    Test(&'static [&'static str]),
-}
+use crate::show::mutants::{self, Judge, Mutant, caught};
 
 const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watermark_ignores_min_isr",
-        check: Check::Case(&[Role::Broker], 3, replicas::watermark_below_min_in_sync),
+        judge: Judge::Case {
+            roles: &[Role::Broker],
+            brokers: 3,
+            case: replicas::watermark_below_min_in_sync,
+            says: "the watermark is",
+        },
     },
     Mutant {
         name: "commit_before_sync",
-        check: Check::Test(&[
-            "-p",
-            "controller",
-            "--features",
-            "mutants",
-            "--test",
-            "power_loss",
-        ]),
+        judge: Judge::Test {
+            package: "controller",
+            program: "power_loss",
+            test: "what_was_acknowledged_survives_a_power_loss",
+            says: "an acknowledged entry was lost with the power",
+        },
     },
     Mutant {
         name: "epoch_not_bumped",
-        check: Check::Case(
-            &[Role::Controller, Role::Broker],
-            3,
-            replicas::a_new_leader_has_a_new_epoch,
-        ),
+        judge: Judge::Case {
+            roles: &[Role::Controller, Role::Broker],
+            brokers: 3,
+            case: replicas::a_new_leader_has_a_new_epoch,
+            says: "its predecessor in",
+        },
     },
     Mutant {
         name: "truncate_one_too_few",
-        check: Check::Case(&[Role::Broker], 3, replicas::a_diverged_leader_is_cut_back),
+        judge: Judge::Case {
+            roles: &[Role::Broker],
+            brokers: 3,
+            case: replicas::a_diverged_leader_is_cut_back,
+            says: "holds what the leader holds",
+        },
     },
     Mutant {
         name: "duplicate_sequence_accepted",
-        check: Check::Case(&[Role::Broker], 1, |cluster| produce::sequences(cluster)),
+        judge: Judge::Case {
+            roles: &[Role::Broker],
+            brokers: 1,
+            case: |cluster| produce::sequences(cluster),
+            says: "a repeated batch",
+        },
     },
     Mutant {
         name: "skipped_chain_check",
-        check: Check::Test(&["-p", "tests", "--features", "mutants", "--test", "laws"]),
+        judge: Judge::Test {
+            package: "tests",
+            program: "laws",
+            test: "a_batch_never_applies_without_the_one_that_it_was_decided_on",
+            says: "panicked",
+        },
     },
 ];
 
 /// One row for each fault.
 pub fn rows(board: &mut Board) {
-    for mutant in MUTANTS {
-        board.row(&format!("mutant {}", mutant.name), || caught(mutant));
-    }
+    mutants::rows(board, MUTANTS);
 }
 
 /// The row of one fault.
 pub fn one(board: &mut Board, name: &str) {
-    match MUTANTS.iter().find(|mutant| mutant.name == name) {
-        Some(mutant) => board.row(&format!("mutant {name}"), || caught(mutant)),
-        None => board.row(&format!("mutant {name}"), || {
-            anyhow::bail!("there is none of that name")
-        }),
-    }
-}
-
-/// Runs the check without the fault, when it must hold, and with it, when it must not.
-fn caught(mutant: &Mutant) -> Result<String> {
-    if let Err(error) = checked(mutant, false) {
-        anyhow::bail!("the check does not hold without the fault: {error:#}");
-    }
-    match checked(mutant, true) {
-        Ok(figure) => anyhow::bail!("not caught: {figure}"),
-        Err(error) => {
-            let text = format!("{error:#}");
-            let telling = text
-                .lines()
-                .find(|line| line.contains("panicked") || line.contains("lost"));
-            let line = telling.or_else(|| text.lines().next()).unwrap_or_default();
-            Ok(format!("caught: {}", line.chars().take(160).collect::<String>()))
-        }
-    }
-}
-
-fn checked(mutant: &Mutant, planted: bool) -> Result<String> {
-    match &mutant.check {
-        Check::Case(roles, brokers, case) => {
-            let mut builder = Cluster::builder().brokers(*brokers).binaries(mutants()?);
-            for role in roles.iter().filter(|_| planted) {
-                builder = builder.environment(*role, "MILLRACE_MUTANT", mutant.name);
-            }
-            // A cluster that does not even start catches nothing.
-            let mut cluster = match builder.start() {
-                Ok(cluster) => cluster,
-                Err(error) if planted => return Ok(format!("the cluster did not start: {error:#}")),
-                Err(error) => return Err(error),
-            };
-            cluster.expect_in_logs("");
-            case(&mut cluster)
-        }
-        Check::Test(arguments) => tested(arguments, planted.then_some(mutant.name)),
-    }
-}
-
-fn tested(arguments: &[&str], mutant: Option<&str>) -> Result<String> {
-    let command = |extra: &[&str]| {
-        let mut command = Command::new(env!("CARGO"));
-        command
-            .current_dir(workspace())
-            .arg("test")
-            .args(arguments)
-            .args(extra);
-        command
-    };
-    // A build that fails is not a catch.
-    ensure!(
-        command(&["--no-run"]).output()?.status.success(),
-        "cargo test {arguments:?} does not build"
-    );
-    let mut run = command(&[]);
-    if let Some(name) = mutant {
-        run.env("MILLRACE_MUTANT", name);
-    }
-    let output = run.output()?;
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8_lossy(&text).into_owned();
-    ensure!(!text.contains("there is no mutant"), "{text}");
-    ensure!(output.status.success(), "{text}");
-    Ok("the tests pass".to_owned())
+    let mutant = MUTANTS.iter().find(|mutant| mutant.name == name);
+    board.row(&format!("mutant {name}"), || match mutant {
+        Some(mutant) => caught(mutant),
+        None => bail!("there is none of that name"),
+    });
 }
