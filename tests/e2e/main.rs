@@ -1,7 +1,11 @@
 //! Short claims about running clusters, each a test that starts what it needs. Long ones are `cargo show path`.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+mod admin;
+mod cli;
 mod clients;
 mod config;
+mod groups;
 mod kills;
 mod rules;
+mod upkeep;

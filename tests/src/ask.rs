@@ -112,3 +112,15 @@ pub fn everything_in_sync(bootstrap: &str, topic: &str, limit: Duration) -> Resu
     }
     Ok(())
 }
+
+/// The node that coordinates a group, as any broker that answers says.
+pub fn coordinator(bootstrap: &str, group: &str) -> Result<(i32, String)> {
+    let mut last = anyhow::anyhow!("no address in {bootstrap:?}");
+    for address in bootstrap.split(',') {
+        match Connection::open(address).and_then(|mut connection| connection.find_coordinator(group)) {
+            Ok(found) => return Ok(found),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}

@@ -25,8 +25,19 @@ pub fn binary(name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// A folder with the binaries of a build with planted faults, each chosen at run time. They are built where the
-/// others are, so that only our own packages are built anew, and moved aside.
+/// What is built with planted faults: the processes, the simulator, and the test programs that judge.
+const MUTATED: &[&str] = &[
+    "--bin=millrace-controller",
+    "--bin=millrace-broker",
+    "--bin=sim",
+    "--test=it",
+    "--test=power_loss",
+    "--test=laws",
+];
+
+/// A folder with the programs of a build with planted faults, each chosen at run time with `MILLRACE_MUTANT`. They are
+/// built where the others are, so that only our own packages are built anew, and moved aside. `MILLRACE_TEST_MUTANTS`
+/// names a folder of others, built by hand, instead.
 pub fn mutants() -> Result<PathBuf> {
     static FOLDER: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let folder = FOLDER.get_or_init(|| build_mutants().map_err(|error| format!("{error:#}")));
@@ -34,16 +45,44 @@ pub fn mutants() -> Result<PathBuf> {
 }
 
 fn build_mutants() -> Result<PathBuf> {
+    if let Some(folder) = std::env::var_os("MILLRACE_TEST_MUTANTS") {
+        return Ok(PathBuf::from(folder));
+    }
     let target = target_folder()?;
-    cargo_build(&target, &["--features", "controller/mutants,broker/mutants"])?;
-    let aside = target.join("mutants");
+    let aside = target.join("mutants").join(profile());
     std::fs::create_dir_all(&aside)?;
-    for name in ["millrace-controller", "millrace-broker"] {
-        std::fs::copy(target.join(profile()).join(name), aside.join(name))?;
+    let features = "controller/mutants,broker/mutants,sim/mutants,tests/mutants";
+    let mut build = cargo(&target);
+    build
+        .args(MUTATED)
+        .args(["--features", features, "--message-format=json"]);
+    let built = build.stderr(std::process::Stdio::inherit()).output()?;
+    ensure!(built.status.success(), "the build with planted faults failed");
+    for line in String::from_utf8(built.stdout)?.lines() {
+        let message: serde_json::Value = serde_json::from_str(line)?;
+        let Some(program) = message["executable"].as_str() else {
+            continue;
+        };
+        let target = message["target"]["name"].as_str().unwrap_or_default();
+        let name = match message["target"]["kind"][0].as_str() {
+            Some("test") => format!("{}-{target}", package(&message)),
+            _ => target.to_owned(),
+        };
+        std::fs::copy(program, aside.join(name))?;
     }
     // What ships stands where it is looked for again.
-    cargo_build(&target, &[])?;
+    cargo_build(&target)?;
     Ok(aside)
+}
+
+/// The package of an artifact: the last word of its identity, which is the folder's name where both are the same.
+fn package(message: &serde_json::Value) -> &str {
+    let identity = message["package_id"].as_str().unwrap_or_default();
+    let (folder, version) = identity.rsplit_once('#').unwrap_or((identity, ""));
+    match version.split_once('@') {
+        Some((name, _)) => name,
+        None => folder.rsplit('/').next().unwrap_or_default(),
+    }
 }
 
 fn profile() -> &'static str {
@@ -70,18 +109,23 @@ fn build() -> Result<PathBuf> {
         return Ok(PathBuf::from(folder));
     }
     let target = target_folder()?;
-    cargo_build(&target, &[])?;
+    cargo_build(&target)?;
     Ok(target.join(profile()))
 }
 
-fn cargo_build(target: &Path, extra: &[&str]) -> Result<()> {
+fn cargo_build(target: &Path) -> Result<()> {
+    let built = cargo(target).arg("--bins").status()?;
+    ensure!(built.success(), "the build of the binaries failed");
+    Ok(())
+}
+
+/// A build of the whole workspace: chosen packages alone would be built anew with other features of what they share.
+fn cargo(target: &Path) -> Command {
     let mut command = Command::new(env!("CARGO"));
-    // The whole workspace: chosen packages alone would be built anew with other features of what they share.
     command
         .current_dir(workspace())
-        .args(["build", "--quiet", "--workspace", "--bins"])
-        .args(extra);
-    command.env("CARGO_TARGET_DIR", target);
+        .args(["build", "--quiet", "--workspace"])
+        .env("CARGO_TARGET_DIR", target);
     if !cfg!(debug_assertions) {
         command.arg("--release");
     }
@@ -92,6 +136,5 @@ fn cargo_build(target: &Path, extra: &[&str]) -> Result<()> {
     command
         .env_remove("CARGO_MANIFEST_DIR")
         .env_remove("CARGO_MANIFEST_PATH");
-    ensure!(command.status()?.success(), "the build of the binaries failed");
-    Ok(())
+    command
 }

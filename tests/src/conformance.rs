@@ -31,17 +31,22 @@ fn folder() -> PathBuf {
     workspace().join("tests/conformance")
 }
 
-/// A Python with the codecs that the probes use, in the cache if the system's lacks them.
+/// A Python with the codecs that the probes use.
 pub fn python() -> Result<PathBuf> {
-    let has_codecs = |python: &PathBuf| {
+    python_with("cramjam", "cramjam")
+}
+
+/// A Python with a module of a package: the system's, or one in the cache if the system's lacks it.
+pub fn python_with(package: &str, module: &str) -> Result<PathBuf> {
+    let has_it = |python: &PathBuf| {
         let mut command = Command::new(python);
         command
-            .args(["-c", "import cramjam"])
+            .args(["-c", &format!("import {module}")])
             .output()
             .is_ok_and(|output| output.status.success())
     };
     let system = PathBuf::from("python3");
-    if has_codecs(&system) {
+    if has_it(&system) {
         return Ok(system);
     }
     let cache = match std::env::var_os("XDG_CACHE_HOME") {
@@ -50,13 +55,15 @@ pub fn python() -> Result<PathBuf> {
     };
     let home = cache.join("millrace/python");
     let own = home.join("bin/python3");
-    if !has_codecs(&own) {
+    if !own.exists() {
         let made = Command::new(&system).args(["-m", "venv"]).arg(&home).status()?;
         ensure!(made.success(), "python3 -m venv failed");
+    }
+    if !has_it(&own) {
         let got = Command::new(&own)
-            .args(["-m", "pip", "install", "-q", "cramjam"])
+            .args(["-m", "pip", "install", "-q", package])
             .status()?;
-        ensure!(got.success(), "pip install cramjam failed");
+        ensure!(got.success(), "pip install {package} failed");
     }
     Ok(own)
 }

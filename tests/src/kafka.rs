@@ -26,6 +26,18 @@ const TOOLS: &[(&str, &str)] = &[
         "kafka-console-consumer",
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
     ),
+    (
+        "kafka-consumer-groups",
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    ),
+    (
+        "kafka-consumer-perf-test",
+        "org.apache.kafka.tools.ConsumerPerformance",
+    ),
+    (
+        "kafka-verifiable-consumer",
+        "org.apache.kafka.tools.VerifiableConsumer",
+    ),
     ("kafka-get-offsets", "org.apache.kafka.tools.GetOffsetShell"),
     (
         "kafka-broker-api-versions",
@@ -35,6 +47,23 @@ const TOOLS: &[(&str, &str)] = &[
     ("kafka-dump-log", "org.apache.kafka.tools.DumpLogSegments"),
     ("kafka-configs", "org.apache.kafka.tools.ConfigCommand"),
     ("kafka-storage", "kafka.tools.StorageTool"),
+    (
+        "kafka-verifiable-producer",
+        "org.apache.kafka.tools.VerifiableProducer",
+    ),
+    (
+        "kafka-leader-election",
+        "org.apache.kafka.tools.LeaderElectionCommand",
+    ),
+    (
+        "kafka-metadata-quorum",
+        "org.apache.kafka.tools.MetadataQuorumCommand",
+    ),
+    ("kafka-log-dirs", "org.apache.kafka.tools.LogDirsCommand"),
+    (
+        "kafka-delete-records",
+        "org.apache.kafka.tools.DeleteRecordsCommand",
+    ),
 ];
 
 /// The folder with the jars, fetched if they are not there.
@@ -99,6 +128,13 @@ pub fn run(name: &str, arguments: &[&str]) -> Result<String> {
         output.status
     );
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Runs a tool to its end: whether it succeeded, and what it printed.
+pub fn attempt(name: &str, arguments: &[&str]) -> Result<(bool, String)> {
+    let output = tool(name)?.args(arguments).output()?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    Ok((output.status.success(), printed))
 }
 
 fn shown(output: &Output) -> String {

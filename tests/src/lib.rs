@@ -12,11 +12,13 @@ pub mod conformance;
 pub mod dump;
 pub mod kafka;
 pub mod load;
+pub mod members;
 pub mod process;
 pub mod quorum;
 pub mod raw;
 pub mod show;
 pub mod siege;
 pub mod wait;
+pub mod watch;
 
 pub use sim::oracle;

@@ -17,6 +17,16 @@ pub const TOPIC: &str = "siege";
 /// Its partitions.
 pub const PARTITIONS: i32 = 12;
 
+/// librdkafka's own values of what a load sets otherwise.
+const DEFAULTS: &[(&str, &str)] = &[
+    ("linger.ms", "5"),
+    ("queue.buffering.max.messages", "100000"),
+    ("retry.backoff.ms", "100"),
+    ("retry.backoff.max.ms", "1000"),
+    ("reconnect.backoff.ms", "100"),
+    ("reconnect.backoff.max.ms", "10000"),
+];
+
 /// How long the cluster may take to be whole again after anything.
 const WHOLE_WITHIN: Duration = Duration::from_secs(90);
 
@@ -43,18 +53,39 @@ pub struct Blow {
 impl Siege {
     /// Creates the topic, starts the load, and measures `quiet` time without a disturbance.
     pub fn lay(cluster: Cluster, quiet: Duration) -> Result<Siege> {
+        let mut siege = Siege::begin(cluster, &[])?;
+        siege.keep_quiet(quiet);
+        Ok(siege)
+    }
+
+    /// The same with a client that was told nothing but what its load is, and no quiet time yet.
+    pub fn lay_with_defaults(cluster: Cluster) -> Result<Siege> {
+        Siege::begin(cluster, DEFAULTS)
+    }
+
+    /// Measures so much time without a disturbance.
+    pub fn keep_quiet(&mut self, quiet: Duration) {
+        let from = Instant::now();
+        wait::pass(quiet);
+        self.quiet = self.load.acknowledgements().longest_gap(from, Instant::now());
+    }
+
+    fn begin(cluster: Cluster, settings: &[(&str, &str)]) -> Result<Siege> {
         let bootstrap = cluster.bootstrap();
         let wanted = NewTopic::new(TOPIC, PARTITIONS, 3).with("min.insync.replicas", "2");
         ask::create(&bootstrap, wanted)?;
         let tail = Tail::start(&bootstrap, TOPIC, PARTITIONS, Reader(1))?;
-        let load = Load::start(Plan::new(&bootstrap, TOPIC, PARTITIONS))?;
+        let settings = settings
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let load = Load::start(Plan {
+            settings: settings.collect(),
+            ..Plan::new(&bootstrap, TOPIC, PARTITIONS)
+        })?;
         load.wait_for_more(5_000, Duration::from_secs(60))?;
-        let from = Instant::now();
-        wait::pass(quiet);
-        let quiet = load.acknowledgements().longest_gap(from, Instant::now());
         Ok(Siege {
             cluster,
-            quiet,
+            quiet: Duration::ZERO,
             load,
             tail,
             asked: 0,
@@ -99,7 +130,8 @@ impl Siege {
     }
 
     /// How long after `since` the cluster first commits a change of metadata: topics are created through any
-    /// broker until one is acknowledged.
+    /// broker until one is acknowledged. Three replicas each, since a broker that holds the only one is not fenced
+    /// before its session timeout, which would tell in the rows that follow.
     pub fn next_commit(&mut self, since: Instant) -> Result<Duration> {
         let brokers = self.cluster.brokers();
         let addresses = brokers
@@ -115,7 +147,7 @@ impl Siege {
             let at = &addresses[self.asked as usize % addresses.len()];
             let mut connection = Connection::open(at)?;
             connection.answers_within(Duration::from_secs(5))?;
-            let wanted = NewTopic::new(&format!("commit-{}", self.asked), 1, 1);
+            let wanted = NewTopic::new(&format!("commit-{}", self.asked), 1, 3);
             let answer = connection.create_topics(&[wanted])?;
             let error = answer.first().context("an answer")?.1;
             ensure!(error == code::NONE, "error {error}");

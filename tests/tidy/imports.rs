@@ -6,12 +6,13 @@ use crate::source::{Tree, lines_with};
 const TABLE: &[(&str, &str, &[&str])] = &[
     ("proto/metadata", "metadata", &[]),
     ("proto/host", "host", &[]),
+    ("proto/observe", "observe", &["host"]),
     ("proto", "millrace-proto", &["metadata"]),
     ("controller/core", "controller-core", &["metadata"]),
     (
         "controller",
         "controller",
-        &["metadata", "host", "millrace-proto", "controller-core"],
+        &["metadata", "host", "observe", "millrace-proto", "controller-core"],
     ),
     ("broker/wire", "wire", &[]),
     ("broker/log", "partition-log", &["host", "wire"]),
@@ -23,15 +24,17 @@ const TABLE: &[(&str, &str, &[&str])] = &[
             "millrace-proto",
             "metadata",
             "host",
+            "observe",
             "wire",
             "partition-log",
             "broker-core",
         ],
     ),
+    // `millrace log dump` reads segments where no broker runs; one reader of the format is enough.
     (
         "deploy",
         "millrace",
-        &["millrace-proto", "metadata", "host", "wire"],
+        &["millrace-proto", "metadata", "host", "wire", "partition-log"],
     ),
     (
         "tests/sim",

@@ -19,6 +19,7 @@ const WITHOUT_ASYNC: &[&str] = &[
 const OUTSIDE_HOST: &[&str] = &[
     "proto/src",
     "proto/metadata/src",
+    "proto/observe/src",
     "controller/src",
     "controller/core/src",
     "broker/src",

@@ -4,8 +4,12 @@
 //! Shared by the end-to-end tests and by `cargo show`, so that both mean the same by a case.
 
 pub mod admin;
+pub mod configs;
+pub mod deletions;
+pub mod elections;
 pub mod fetch;
 pub mod frames;
+pub mod groups;
 pub mod names;
 pub mod produce;
 pub mod quorum;

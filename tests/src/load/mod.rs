@@ -1,6 +1,7 @@
 //! Load and reading through librdkafka, with everything recorded for the oracle.
 
 pub mod gaps;
+pub mod java;
 pub mod perf;
 pub mod read;
 pub mod write;

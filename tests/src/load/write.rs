@@ -233,6 +233,7 @@ fn send_one(
         producer: plan.producer,
         partition: Partition(partition.cast_unsigned()),
         payload: value.clone(),
+        batch: None,
         outcome: Outcome::Unknown,
     });
     let mut message = BaseRecord::<(), Vec<u8>, Box<usize>>::with_opaque_to(&plan.topic, Box::new(index));

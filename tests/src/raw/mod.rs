@@ -3,8 +3,10 @@
 //! It speaks the last versions before the compact encoding, by hand, and shares no code with the broker: a
 //! mistake there cannot hide here. It must never be used where a real client can do the same.
 
+pub mod admin;
 pub mod batch;
 pub mod bytes;
+pub mod groups;
 pub mod requests;
 
 use std::io::{ErrorKind, Read, Write};
