@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use host::{Disk, OsDisk, OsEntropy};
 use metadata::ids::{ControllerId, Term};
+use openraft::async_runtime::WatchReceiver;
 use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio::sync::{mpsc, watch};
@@ -245,6 +246,24 @@ async fn a_proposal_bound_to_another_term_is_refused() {
 
     assert!(older.is_err());
     assert!(later.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_member_that_stops_answers_what_others_asked_and_takes_no_more() {
+    let trio = Trio::start().await;
+    let (at, _) = trio.leader().await;
+    let quorum = &trio.members[at].as_ref().unwrap().quorum;
+    let asked = quorum.taking_part().await.unwrap();
+    let mut stopping = std::pin::pin!(quorum.stop());
+    assert!(
+        futures::poll!(&mut stopping).is_pending(),
+        "stopped, with a call of another controller in the core"
+    );
+    let running = quorum.raft.metrics().borrow_watched().running_state.clone();
+    assert_eq!(running, Ok(()), "the core ended before it answered");
+    drop(asked);
+    tokio::time::timeout(PATIENCE, stopping).await.unwrap();
+    assert!(quorum.taking_part().await.is_none());
 }
 
 #[tokio::test(flavor = "multi_thread")]

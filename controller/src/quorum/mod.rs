@@ -43,7 +43,7 @@ use openraft::errors::{ClientWriteError, ForwardReason};
 use openraft::impls::ProgressResponder;
 use openraft::{Config, SnapshotPolicy};
 use parking_lot::Mutex;
-use tokio::sync::mpsc;
+use tokio::sync::{RwLock, RwLockReadGuard, mpsc};
 
 pub use addressing::{Addressing, Adopt, Dial, raft_id, wire_id};
 pub use founding::{others_lead, who_answers};
@@ -195,6 +195,8 @@ pub struct Quorum {
     timing: Timing,
     entropy: Arc<dyn Entropy>,
     caught_up: Mutex<CaughtUp>,
+    /// Whether calls of other controllers still reach the consensus core. Read-held while one does.
+    takes_part: RwLock<bool>,
 }
 
 impl Quorum {
@@ -233,6 +235,7 @@ impl Quorum {
             timing,
             entropy,
             caught_up: Mutex::default(),
+            takes_part: RwLock::new(true),
         };
         Ok((Arc::new(quorum), dump.map(|dump| (position, dump))))
     }
@@ -341,8 +344,17 @@ impl Quorum {
         let _ = self.raft.trigger().snapshot().await;
     }
 
-    /// Stops taking part, and waits until the store is closed as far as this handle keeps it open.
+    /// Held while a call of another controller is in the consensus core; none once this node stops taking part. The
+    /// core takes a call that it does not live to answer for a fault, and alarms the operator.
+    async fn taking_part(&self) -> Option<RwLockReadGuard<'_, bool>> {
+        let guard = self.takes_part.read().await;
+        guard.then_some(guard)
+    }
+
+    /// Stops taking part, once the calls of other controllers are answered, and waits until the store is closed as
+    /// far as this handle keeps it open.
     pub async fn stop(&self) {
+        *self.takes_part.write().await = false;
         if let Err(error) = self.raft.shutdown().await {
             tracing::warn!(%error, "the consensus core did not end in order");
         }

@@ -19,10 +19,10 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use super::Quorum;
 use super::network::{MESSAGE_BYTES_MAX, PRE_VOTE, REAL_VOTE};
 use super::snapshots::SnapshotFile;
 use super::types::{SnapshotMeta, TypeConfig, Vote, damaged, decode_snapshot_meta, decode_vote};
-use super::{Quorum, Raft};
 
 const VOTE_BYTES: usize = 17;
 
@@ -68,8 +68,18 @@ fn misdirected(why: &str) -> v1::Answer {
     }
 }
 
-fn answer<T: Serialize, E: std::fmt::Display>(result: Result<T, E>) -> Result<v1::Answer, Status> {
-    let value = result.map_err(|error| Status::unavailable(error.to_string()))?;
+/// Has the consensus core answer, unless this node is stopping.
+async fn answer<T, E>(quorum: &Quorum, call: impl Future<Output = Result<T, E>>) -> Result<v1::Answer, Status>
+where
+    T: Serialize,
+    E: std::fmt::Display,
+{
+    let Some(_taking_part) = quorum.taking_part().await else {
+        return Err(Status::unavailable("this controller is stopping"));
+    };
+    let value = call
+        .await
+        .map_err(|error| Status::unavailable(error.to_string()))?;
     let payload = postcard::to_allocvec(&value).map_err(|error| Status::internal(error.to_string()))?;
     Ok(v1::Answer {
         payload: payload.into(),
@@ -77,9 +87,9 @@ fn answer<T: Serialize, E: std::fmt::Display>(result: Result<T, E>) -> Result<v1
     })
 }
 
-async fn answer_append(quorum: &Quorum, raft: &Raft, message: &v1::Addressed) -> Result<v1::Answer, Status> {
+async fn answer_append(quorum: &Quorum, message: &v1::Addressed) -> Result<v1::Answer, Status> {
     match accept::<AppendEntriesRequest<TypeConfig>>(quorum, message, 0) {
-        Ok(request) => answer(raft.append_entries(request).await),
+        Ok(request) => answer(quorum, quorum.raft.append_entries(request)).await,
         Err(refused) => Ok(refused),
     }
 }
@@ -96,9 +106,8 @@ impl QuorumRpc for Peers {
         let (answers, outbound) = mpsc::channel(16);
         let quorum = self.quorum.clone();
         tokio::spawn(async move {
-            let raft = quorum.raft.clone();
             while let Ok(Some(message)) = messages.message().await {
-                let answered = answer_append(&quorum, &raft, &message).await;
+                let answered = answer_append(&quorum, &message).await;
                 let failed = answered.is_err();
                 if answers.send(answered).await.is_err() || failed {
                     break;
@@ -114,10 +123,10 @@ impl QuorumRpc for Peers {
             Ok(rpc) => rpc,
             Err(refused) => return Ok(Response::new(refused)),
         };
-        let raft = &self.quorum.raft;
+        let (quorum, raft) = (&self.quorum, &self.quorum.raft);
         let answered = match message.payload.first() {
-            Some(&REAL_VOTE) => answer(raft.vote(rpc).await)?,
-            Some(&PRE_VOTE) => answer(raft.pre_vote(rpc).await)?,
+            Some(&REAL_VOTE) => answer(quorum, raft.vote(rpc)).await?,
+            Some(&PRE_VOTE) => answer(quorum, raft.pre_vote(rpc)).await?,
             _ => misdirected("a vote of unknown kind"),
         };
         Ok(Response::new(answered))
@@ -126,7 +135,7 @@ impl QuorumRpc for Peers {
     async fn transfer(&self, request: Request<v1::Addressed>) -> Result<Response<v1::Answer>, Status> {
         let message = request.into_inner();
         let answered = match accept::<TransferLeaderRequest<TypeConfig>>(&self.quorum, &message, 0) {
-            Ok(rpc) => answer(self.quorum.raft.handle_transfer_leader(rpc).await)?,
+            Ok(rpc) => answer(&self.quorum, self.quorum.raft.handle_transfer_leader(rpc)).await?,
             Err(refused) => refused,
         };
         Ok(Response::new(answered))
@@ -184,11 +193,12 @@ impl Peers {
         path: PathBuf,
     ) -> Result<v1::Answer, Status> {
         let snapshot = self.receive(chunks, &meta, path).await?;
-        let raft = &self.quorum.raft;
+        let snapshot = Snapshot { meta, snapshot };
         answer(
-            raft.install_full_snapshot(vote, Snapshot { meta, snapshot })
-                .await,
+            &self.quorum,
+            self.quorum.raft.install_full_snapshot(vote, snapshot),
         )
+        .await
     }
 
     /// Puts the pieces of a snapshot into a synced file. One that is not whole, or another than was announced, is
