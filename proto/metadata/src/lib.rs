@@ -17,6 +17,7 @@ pub mod image;
 pub mod lookup;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+pub mod planted;
 pub mod record;
 pub mod replay;
 pub mod uuid;
