@@ -2,11 +2,10 @@
 //!
 //! Must not: judge a key or a value; the controller does.
 
-use std::collections::BTreeSet;
-
 use wire::ErrorCode;
 use wire::messages::alter_configs::{
     AlterConfigsRequest, AlterConfigsResource, AlterConfigsResourceResponse, AlterConfigsResponse,
+    AlterableConfig,
 };
 
 use super::resources::{self, Change, Refused, Wanted};
@@ -30,27 +29,15 @@ pub async fn answer(call: Call, request: AlterConfigsRequest) -> AlterConfigsRes
 }
 
 fn change(resource: &AlterConfigsResource) -> Result<Change, Refused> {
-    let mut keys = BTreeSet::new();
-    let mut pairs = Vec::new();
-    for config in &resource.configs {
-        if !keys.insert(&config.name) {
-            return Err(Refused::invalid(format!(
-                "{:?} is given more than once",
-                config.name
-            )));
-        }
-        let value = config.value.clone();
-        let value = value.ok_or_else(|| Refused::invalid(format!("{:?} has no value", config.name)))?;
-        pairs.push((config.name.clone(), value));
-    }
-    Ok(Change::Replace(pairs))
+    let value = |config: &AlterableConfig| resources::with_value(&config.name, config.value.as_ref());
+    resources::by_key(&resource.configs, |config| &config.name, value).map(Change::Replace)
 }
 
 fn told(resource: &AlterConfigsResource, result: Result<(), Refused>) -> AlterConfigsResourceResponse {
-    let refused = result.err();
+    let (error_code, error_message) = Refused::told(result);
     AlterConfigsResourceResponse {
-        error_code: refused.as_ref().map_or(ErrorCode::NONE, |refused| refused.code),
-        error_message: refused.and_then(|refused| refused.message),
+        error_code,
+        error_message,
         resource_type: resource.resource_type,
         resource_name: resource.resource_name.clone(),
     }

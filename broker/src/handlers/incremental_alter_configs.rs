@@ -2,8 +2,6 @@
 //!
 //! Must not: judge a key or a value; the controller does.
 
-use std::collections::BTreeSet;
-
 use wire::ErrorCode;
 use wire::messages::incremental_alter_configs::{
     AlterConfigsResource, AlterConfigsResourceResponse, AlterableConfig, IncrementalAlterConfigsRequest,
@@ -36,38 +34,26 @@ pub async fn answer(call: Call, request: IncrementalAlterConfigsRequest) -> Incr
 }
 
 fn change(resource: &AlterConfigsResource) -> Result<Change, Refused> {
-    let mut keys = BTreeSet::new();
-    let mut operations = Vec::new();
-    for config in &resource.configs {
-        if !keys.insert(&config.name) {
-            return Err(Refused::invalid(format!(
-                "{:?} is given more than once",
-                config.name
-            )));
-        }
-        operations.push((config.name.clone(), operation(config)?));
-    }
-    Ok(Change::Adjust(operations))
+    resources::by_key(&resource.configs, |config| &config.name, operation).map(Change::Adjust)
 }
 
 fn operation(config: &AlterableConfig) -> Result<Operation, Refused> {
-    let without = || Refused::invalid(format!("{:?} has no value", config.name));
-    let value = config.value.clone();
+    let value = || resources::with_value(&config.name, config.value.as_ref());
     match config.config_operation {
         // What a deletion is given is not looked at (R4.3).
         DELETE => Ok(Operation::Delete),
-        SET => value.map(Operation::Set).ok_or_else(without),
-        APPEND => value.map(Operation::Append).ok_or_else(without),
-        SUBTRACT => value.map(Operation::Subtract).ok_or_else(without),
+        SET => value().map(Operation::Set),
+        APPEND => value().map(Operation::Append),
+        SUBTRACT => value().map(Operation::Subtract),
         odd => Err(Refused::invalid(format!("there is no operation {odd}"))),
     }
 }
 
 fn told(resource: &AlterConfigsResource, result: Result<(), Refused>) -> AlterConfigsResourceResponse {
-    let refused = result.err();
+    let (error_code, error_message) = Refused::told(result);
     AlterConfigsResourceResponse {
-        error_code: refused.as_ref().map_or(ErrorCode::NONE, |refused| refused.code),
-        error_message: refused.and_then(|refused| refused.message),
+        error_code,
+        error_message,
         resource_type: resource.resource_type,
         resource_name: resource.resource_name.clone(),
     }

@@ -2,7 +2,7 @@
 //!
 //! Must not: judge a key or a value; the controller does, by the one catalogue.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use metadata::ids::BrokerId;
 use metadata::record::ConfigResource;
@@ -52,6 +52,37 @@ impl Refused {
     pub fn invalid(message: impl Into<String>) -> Refused {
         Refused::because(ErrorCode::INVALID_REQUEST, message)
     }
+
+    /// Code and message of an answer.
+    pub fn told(result: Result<(), Refused>) -> (ErrorCode, Option<String>) {
+        match result {
+            Ok(()) => (ErrorCode::NONE, None),
+            Err(refused) => (refused.code, refused.message),
+        }
+    }
+}
+
+/// What a request asks of each key, in its order. No key may be given more than once (R4.10).
+pub fn by_key<'a, C, T>(
+    configs: &'a [C],
+    name: impl Fn(&'a C) -> &'a String,
+    read: impl Fn(&'a C) -> Result<T, Refused>,
+) -> Result<Vec<(String, T)>, Refused> {
+    let mut seen = BTreeSet::new();
+    let keyed = configs.iter().map(|config| {
+        let key = name(config);
+        match seen.insert(key) {
+            true => Ok((key.clone(), read(config)?)),
+            false => Err(Refused::invalid(format!("{key:?} is given more than once"))),
+        }
+    });
+    keyed.collect()
+}
+
+/// Refuses a key that needs a value and has none.
+pub fn with_value(key: &str, value: Option<&String>) -> Result<String, Refused> {
+    let value = value.cloned();
+    value.ok_or_else(|| Refused::invalid(format!("{key:?} has no value")))
 }
 
 /// One resource of a request.
