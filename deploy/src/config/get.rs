@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::messages::DescribeConfigsRequest;
 use wire::messages::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
 
-use super::{client_for, resource};
+use super::{client_for, only, resource};
 use crate::args::Target;
 use crate::ask;
 use crate::cluster::Cluster;
@@ -48,13 +48,9 @@ pub async fn run(
     };
     let mut client = client_for(cluster, target).await?;
     let (_, answer) = client.ask(4, &question).await?;
-    let result = answer.results.first();
-    let result = result.ok_or_else(|| Failure::Refused(format!("{target}: the answer is empty")))?;
-    ask::refuse(
-        result.error_code,
-        result.error_message.as_deref(),
-        &target.to_string(),
-    )?;
+    let result = only(target, &answer.results)?;
+    let why = result.error_message.as_deref();
+    ask::refuse(result.error_code, why, &target.to_string())?;
     let mut values: Vec<Value> = result.configs.iter().map(|one| view(target, one)).collect();
     values.sort_by(|one, other| one.key.cmp(&other.key));
     let unknown = keys

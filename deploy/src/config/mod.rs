@@ -49,6 +49,12 @@ fn resource(target: &Target) -> (i8, String) {
     }
 }
 
+/// The only result of an answer about one resource.
+fn only<'a, R>(target: &Target, results: &'a [R]) -> Result<&'a R, Failure> {
+    let first = results.first();
+    first.ok_or_else(|| Failure::Refused(format!("{target}: the answer is empty")))
+}
+
 /// The one to ask: a broker speaks for itself only, everybody for the rest.
 async fn client_for(cluster: &mut Cluster, target: &Target) -> Result<Client, Failure> {
     cluster.metadata(&[]).await?;

@@ -4,7 +4,7 @@ use serde::Serialize;
 use wire::messages::IncrementalAlterConfigsRequest;
 use wire::messages::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 
-use super::{client_for, resource};
+use super::{client_for, only, resource};
 use crate::args::{Change, Target};
 use crate::ask;
 use crate::cluster::Cluster;
@@ -48,13 +48,9 @@ pub async fn run(
     };
     let mut client = client_for(cluster, target).await?;
     let (_, answer) = client.ask(1, &question).await?;
-    let result = answer.responses.first();
-    let result = result.ok_or_else(|| Failure::Refused(format!("{target}: the answer is empty")))?;
-    ask::refuse(
-        result.error_code,
-        result.error_message.as_deref(),
-        &target.to_string(),
-    )?;
+    let result = only(target, &answer.responses)?;
+    let why = result.error_message.as_deref();
+    ask::refuse(result.error_code, why, &target.to_string())?;
     match style {
         Style::Json => say_json(&Changed {
             resource: target.to_string(),

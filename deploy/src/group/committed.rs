@@ -57,8 +57,38 @@ pub async fn offsets(
 }
 
 fn told(version: ApiVersion, answer: OffsetFetchResponse, group: &str) -> Result<Vec<Committed>, Failure> {
+    let what = format!("offsets of {group}");
+    let mut answered: Vec<(&str, i32, i64, ErrorCode)> = Vec::new();
+    if version.0 < 8 {
+        ask::refuse(answer.error_code, None, &what)?;
+        answered.extend(answer.topics.iter().flat_map(|topic| {
+            let each = topic.partitions.iter();
+            each.map(|one| {
+                (
+                    &*topic.name,
+                    one.partition_index,
+                    one.committed_offset,
+                    one.error_code,
+                )
+            })
+        }));
+    }
+    for group in &answer.groups {
+        ask::refuse(group.error_code, None, &what)?;
+        answered.extend(group.topics.iter().flat_map(|topic| {
+            let each = topic.partitions.iter();
+            each.map(|one| {
+                (
+                    &*topic.name,
+                    one.partition_index,
+                    one.committed_offset,
+                    one.error_code,
+                )
+            })
+        }));
+    }
     let mut found = Vec::new();
-    let mut keep = |topic: &str, partition: i32, offset: i64, code: ErrorCode| {
+    for (topic, partition, offset, code) in answered {
         ask::refuse(code, None, &format!("offsets of {group} in {topic}-{partition}"))?;
         if 0 <= offset {
             found.push(Committed {
@@ -66,34 +96,6 @@ fn told(version: ApiVersion, answer: OffsetFetchResponse, group: &str) -> Result
                 partition,
                 offset,
             });
-        }
-        Ok::<(), Failure>(())
-    };
-    let what = format!("offsets of {group}");
-    if version.0 < 8 {
-        ask::refuse(answer.error_code, None, &what)?;
-        for topic in &answer.topics {
-            for one in &topic.partitions {
-                keep(
-                    &topic.name,
-                    one.partition_index,
-                    one.committed_offset,
-                    one.error_code,
-                )?;
-            }
-        }
-    }
-    for group in &answer.groups {
-        ask::refuse(group.error_code, None, &what)?;
-        for topic in &group.topics {
-            for one in &topic.partitions {
-                keep(
-                    &topic.name,
-                    one.partition_index,
-                    one.committed_offset,
-                    one.error_code,
-                )?;
-            }
         }
     }
     found.sort_by(|one, other| (&one.topic, one.partition).cmp(&(&other.topic, other.partition)));
