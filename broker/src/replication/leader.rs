@@ -157,15 +157,20 @@ impl Leader {
     }
 
     fn send(&mut self, plan: Plan) {
-        let link = self.links.pop();
+        let link = self.link_for(&plan);
         let address = self.address();
-        let fetch = request::fetch(&self.node, &plan);
-        let patience = self.node.settings.replica_fetch.answer_timeout;
-        let request = plan.request;
+        let node = Arc::clone(&self.node);
+        let patience = node.settings.replica_fetch.answer_timeout;
+        let Plan { request, fetches } = plan;
         self.at_work.push(Box::pin(async move {
             let result = async {
                 let mut link = usable(link, address).await?;
+                let fetch = request::fetch(&node, &link.told.say(&fetches));
                 let response = link.call(request::FETCH_VERSION, &fetch, patience).await?;
+                match response.error_code.is_error() {
+                    true => link.told.refused(),
+                    false => link.told.answered(request::session_of(&response)),
+                }
                 io::Result::Ok((response, link))
             };
             Some(Happened::Fetched {
@@ -173,6 +178,14 @@ impl Leader {
                 result: result.await,
             })
         }));
+    }
+
+    /// The connection over which the least is to be said.
+    fn link_for(&mut self, plan: &Plan) -> Option<Link> {
+        let links = self.links.iter().enumerate();
+        let best = links.max_by_key(|(_, link)| link.told.known(&plan.fetches));
+        let at = best.map(|(at, _)| at)?;
+        Some(self.links.swap_remove(at))
     }
 
     /// Where the leader is now, by the newest image.

@@ -5,6 +5,7 @@
 use std::io;
 use std::time::Duration;
 
+use broker_core::fetcher::Told;
 use tokio::net::TcpStream;
 use wire::{ApiVersion, CorrelationId, Request, frame};
 
@@ -35,6 +36,8 @@ pub struct Link {
     inbox: Inbox,
     address: Address,
     next: i32,
+    /// What its peer was told to fetch over it.
+    pub told: Told,
 }
 
 impl Link {
@@ -53,6 +56,7 @@ impl Link {
             inbox: Inbox::new(FRAME_BYTES_MAX),
             address,
             next: 0,
+            told: Told::default(),
         })
     }
 

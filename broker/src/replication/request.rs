@@ -4,11 +4,14 @@
 
 use std::collections::BTreeMap;
 
-use broker_core::fetcher::{Failure, Plan};
+use broker_core::fetcher::{Failure, Saying};
 use broker_core::offsets::Offset;
-use metadata::ids::{BrokerId, LeaderEpoch, TopicId};
+use broker_core::session::SessionId;
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId, TopicId};
 use partition_log::TopicPartition;
-use wire::messages::fetch::{FetchPartition, FetchRequest, FetchTopic, ReplicaState};
+use wire::messages::fetch::{
+    FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState,
+};
 use wire::messages::list_offsets::{
     ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic,
 };
@@ -26,13 +29,13 @@ pub const LATEST: i64 = -1;
 /// Asks for the start of a log.
 pub const EARLIEST: i64 = -2;
 
-/// A fetch of everything in the plan.
-pub fn fetch(node: &Node, plan: &Plan) -> FetchRequest {
+/// A fetch that says this.
+pub fn fetch(node: &Node, saying: &Saying) -> FetchRequest {
     let settings = &node.settings.replica_fetch;
     let signed = |number: u32| i32::try_from(number).unwrap_or(i32::MAX);
     let mut topics: Vec<FetchTopic> = Vec::new();
     let mut places: BTreeMap<TopicId, usize> = BTreeMap::new();
-    for (partition, fetch) in &plan.fetches {
+    for (partition, fetch) in &saying.fetches {
         let place = *places.entry(partition.topic).or_insert_with(|| {
             topics.push(FetchTopic {
                 topic_id: seam::topic_to_wire(partition.topic),
@@ -58,9 +61,31 @@ pub fn fetch(node: &Node, plan: &Plan) -> FetchRequest {
         max_wait_ms: i32::try_from(settings.wait_max.as_millis()).unwrap_or(i32::MAX),
         min_bytes: signed(settings.bytes_min),
         max_bytes: signed(settings.response_bytes_max),
+        // A full request with epoch 0 begins a session (F-18).
+        session_id: saying.session.map_or(0, |(session, _)| session.0),
+        session_epoch: saying.session.map_or(0, |(_, epoch)| epoch.0),
         topics,
+        forgotten_topics_data: forgotten(&saying.forgotten),
         ..Default::default()
     }
+}
+
+fn forgotten(partitions: &[PartitionId]) -> Vec<ForgottenTopic> {
+    let mut topics: BTreeMap<TopicId, Vec<i32>> = BTreeMap::new();
+    for partition in partitions {
+        topics.entry(partition.topic).or_default().push(partition.index.0);
+    }
+    let topic = |(id, partitions)| ForgottenTopic {
+        topic_id: seam::topic_to_wire(id),
+        partitions,
+        ..Default::default()
+    };
+    topics.into_iter().map(topic).collect()
+}
+
+/// The session that an answer names.
+pub fn session_of(response: &FetchResponse) -> Option<SessionId> {
+    (response.session_id != 0).then_some(SessionId(response.session_id))
 }
 
 /// A question for one end of the leader's log.

@@ -28,6 +28,13 @@ pub enum Work {
     Restart(LogStart),
 }
 
+impl Work {
+    /// Whether nothing is to be done to the log's files.
+    pub fn is_empty(&self) -> bool {
+        matches!(self, Work::Append { batches, .. } if batches.is_empty())
+    }
+}
+
 /// Work for the log of a partition that this broker follows.
 #[derive(Debug)]
 pub struct FetchedPart {

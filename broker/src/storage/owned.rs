@@ -393,7 +393,10 @@ impl Owned {
             part.nobody_is_here();
             return;
         }
-        self.used(shared);
+        // An answer without records touches no file, and there are two a second for each idle replica.
+        if !part.work.is_empty() {
+            self.used(shared);
+        }
         let outcome = self
             .follow(shared, waits, part.work, part.leader_epoch)
             .unwrap_or_else(|fault| {

@@ -14,6 +14,7 @@
 
 #[cfg(test)]
 mod tests;
+mod told;
 mod track;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use std::time::Duration;
 
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
 
+pub use self::told::{Saying, Told};
 use self::track::{Stage, Track};
 use crate::mutants::{self, Mutant};
 use crate::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
