@@ -89,11 +89,9 @@ pub(super) fn fetch(group: Option<&Group>, fetch: Fetch) -> Vec<FetchedTopic> {
     let topic = |topic: super::request::FetchTopic| {
         let partition = |index: i32| {
             let held = offsets.get(&(topic.name.clone(), index));
-            let is_another = |held: &&OffsetValue| match (held.topic, topic.id) {
-                (Some(held), Some(now)) => held != now,
-                _ => false,
-            };
-            (index, held.filter(|held| !is_another(held)).cloned())
+            // Of a topic that is gone, or of another one of its name, nothing is told, though it may not be forgotten yet.
+            let still_counts = |held: &&OffsetValue| held.topic.is_none() || held.topic == topic.id;
+            (index, held.filter(still_counts).cloned())
         };
         FetchedTopic {
             partitions: topic.partitions.iter().copied().map(partition).collect(),
