@@ -62,7 +62,7 @@ fn same_hash_in_both_builds() -> Result<String> {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(workspace()).args(["run", "-q"]).args(profile);
         let output = command
-            .args(["-p", "sim", "--bin", "sim", "--"])
+            .args(["--bin", "sim", "--"])
             .args(&arguments)
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -147,7 +147,7 @@ fn turmoil() -> Result<String> {
     let mut command = Command::new(env!("CARGO"));
     command
         .current_dir(workspace())
-        .args(["test", "-p", "controller", "--test", "turmoil"]);
+        .args(["test", "--test", "turmoil"]);
     let output = command.output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     ensure!(

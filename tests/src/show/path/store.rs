@@ -31,7 +31,7 @@ pub fn rows(board: &mut Board) {
     board.row("store damaged tails", damages);
 }
 
-/// Runs tests of a package and gives the number of those that passed.
+/// Runs tests of the workspace and gives the number of those that passed.
 pub fn cargo_tests(arguments: &[&str]) -> Result<u64> {
     let mut command = Command::new(env!("CARGO"));
     command.current_dir(workspace()).arg("test").args(arguments);
@@ -53,10 +53,10 @@ pub fn cargo_tests(arguments: &[&str]) -> Result<u64> {
 fn suite() -> Result<String> {
     let suites = at_least(
         "suites",
-        cargo_tests(&["-p", "controller", "--lib", "librarys_suite"])?,
+        cargo_tests(&["--lib", "librarys_suite"])?,
         2,
     )?;
-    let laws = at_least("tests", cargo_tests(&["-p", "controller", "quorum"])?, 15)?;
+    let laws = at_least("tests", cargo_tests(&["--lib", "quorum::"])?, 15)?;
     Ok(format!(
         "openraft's suite on {suites} stores, {laws} tests of store and quorum"
     ))
