@@ -39,14 +39,14 @@ pub enum AppendOutcome {
     Duplicate,
 }
 
-/// When a sync is needed because of an append.
+/// When a sync is needed because of a change to a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncNeed {
     /// Not because of this.
     None,
     /// Soon, in the background: a segment was rolled (L-15).
     Background,
-    /// Before the append is answered (`flush.messages`).
+    /// Before the append is answered (`flush.messages`), and before anything is written in the place of what was cut off.
     BeforeAnswer,
 }
 
@@ -178,7 +178,7 @@ impl Log {
                 if !empty || last < log_end {
                     return Err(AppendRefusal::NotAtLogEnd { log_end, given: base }.into());
                 }
-                self.restart_at(base)?;
+                self.begin_anew_at(base)?;
             }
             for run in self.runs_per_segment(&stored) {
                 let (from, to) = span(run);

@@ -244,19 +244,23 @@ impl LogDir {
         self.high_watermarks.get(partition).copied()
     }
 
-    /// Lowers one recovery point in the checkpoint, at once; the others stay. Owed before the append that follows a cut
-    /// (see [`crate::Log::truncate_to`]). Nothing happens when the checkpoint does not hold a higher one.
+    /// Lowers one recovery point in the checkpoint, at once; the others stay. Owed before a cut (see
+    /// [`crate::Log::truncate_to`]). Nothing happens when the checkpoint does not hold a higher one.
     ///
     /// # Errors
     /// Faults of the disk.
     pub fn lower_recovery_point(&mut self, partition: &TopicPartition, to: Offset) -> Result<(), LogFault> {
-        match self.recovery_points.get_mut(partition) {
-            Some(held) if to < *held => {
-                *held = to;
-                self.write_offsets(RECOVERY_POINTS, &self.recovery_points)
-            }
-            _ => Ok(()),
+        let held = self.recovery_points.get(partition).copied();
+        let Some(held) = held.filter(|held| to < *held) else {
+            return Ok(());
+        };
+        self.recovery_points.insert(partition.clone(), to);
+        let written = self.write_offsets(RECOVERY_POINTS, &self.recovery_points);
+        if written.is_err() {
+            // What could not be written is still owed.
+            self.recovery_points.insert(partition.clone(), held);
         }
+        written
     }
 
     /// Takes note of a recovery point without writing it down.
@@ -279,16 +283,27 @@ impl LogDir {
     /// # Errors
     /// Faults of the disk.
     pub fn forget(&mut self, partition: &TopicPartition) -> Result<(), LogFault> {
-        if self.recovery_points.remove(partition).is_some() {
-            self.write_offsets(RECOVERY_POINTS, &self.recovery_points)?;
+        self.forget_in(RECOVERY_POINTS, |dir| &mut dir.recovery_points, partition)?;
+        self.forget_in(LOG_STARTS, |dir| &mut dir.log_starts, partition)?;
+        self.forget_in(HIGH_WATERMARKS, |dir| &mut dir.high_watermarks, partition)
+    }
+
+    /// What could not be written down is still there, and is tried again by the next one who asks.
+    fn forget_in(
+        &mut self,
+        name: &str,
+        offsets: fn(&mut Self) -> &mut BTreeMap<TopicPartition, Offset>,
+        partition: &TopicPartition,
+    ) -> Result<(), LogFault> {
+        let Some(held) = offsets(self).remove(partition) else {
+            return Ok(());
+        };
+        let rest = offsets(self).clone();
+        let written = self.write_offsets(name, &rest);
+        if written.is_err() {
+            offsets(self).insert(partition.clone(), held);
         }
-        if self.log_starts.remove(partition).is_some() {
-            self.write_offsets(LOG_STARTS, &self.log_starts)?;
-        }
-        if self.high_watermarks.remove(partition).is_some() {
-            self.write_offsets(HIGH_WATERMARKS, &self.high_watermarks)?;
-        }
-        Ok(())
+        written
     }
 
     /// Replaces the checkpoint of recovery points.

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::append::SyncNeed;
 use crate::epochs::{EpochChange, EpochHistory};
 use crate::log::{Active, AgeFrom, Log, new_segment, remove_if_there};
 use crate::producer_snapshot;
@@ -20,18 +21,23 @@ impl Log {
     /// Removes everything from `end` on (F-23). An `end` at or behind the log end removes no record; one before the first
     /// segment begins the log anew there. Whole batches go: one that `end` lies within, too.
     ///
-    /// The recovery point may go back. Its checkpoint must be written before the next append: otherwise a power loss could
-    /// leave what is written next below a recovery point from before.
+    /// What was cut off must be synced away before anything is written in its place: a power loss could bring it back, under
+    /// a watermark that stands for what was written instead.
+    ///
+    /// The recovery point may go back. Its checkpoint must say so before the cut: otherwise, where it cannot be written, a
+    /// power loss could leave what is written next below a recovery point from before.
+    ///
+    /// A cut that fails may have been made in part: whoever knows where the log ends must look again.
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn truncate_to(&mut self, end: Offset) -> Result<(), LogFault> {
+    pub fn truncate_to(&mut self, end: Offset) -> Result<SyncNeed, LogFault> {
         if self.bounds.log_end <= end {
             // An epoch that this replica led without writing anything begins at the log end. The leader's history does
             // not have it, and would find the same divergence for ever.
             self.forget_epochs_behind_end()?;
             self.publish_now();
-            return Ok(());
+            return Ok(SyncNeed::None);
         }
         if end < self.segments[0].base {
             return self.restart_at(end);
@@ -56,15 +62,21 @@ impl Log {
         self.publish_now();
         self.remove_segment_files(&gone)?;
         shortened.cut_files()?;
-        self.forget_behind_end()
+        self.forget_behind_end()?;
+        Ok(SyncNeed::BeforeAnswer)
     }
 
-    /// Removes everything and goes on at `start` (F-24). The watermark follows. As to the checkpoint of the recovery point,
-    /// see [`Log::truncate_to`].
+    /// Removes everything and goes on at `start` (F-24). The watermark follows. As to syncs and the checkpoint of the
+    /// recovery point, see [`Log::truncate_to`].
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn restart_at(&mut self, start: Offset) -> Result<(), LogFault> {
+    pub fn restart_at(&mut self, start: Offset) -> Result<SyncNeed, LogFault> {
+        self.begin_anew_at(start)?;
+        Ok(SyncNeed::BeforeAnswer)
+    }
+
+    pub(crate) fn begin_anew_at(&mut self, start: Offset) -> Result<(), LogFault> {
         self.timeline += 1;
         let begun = Arc::new(Segment::without_indexes(&self.host.disk, &self.dir, start, 0));
         let gone = std::mem::replace(&mut self.segments, vec![begun]);

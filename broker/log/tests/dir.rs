@@ -206,3 +206,29 @@ fn a_stray_partition_is_kept_and_not_listed() {
         Vec::<std::path::PathBuf>::new()
     );
 }
+
+/// A mark that could not be lowered on a full disk counted as lowered, and was never written down.
+#[test]
+fn what_a_full_disk_kept_from_being_written_is_still_owed() {
+    let disk = SimDisk::new();
+    let host = host_on(disk.clone());
+    let mut dir = open(&host);
+    dir.write_recovery_points(&[(orders(), Offset(9))]).unwrap();
+    let held = |dir: &LogDir| dir.opening(&orders()).recover_from;
+
+    disk.set_capacity(Some(0));
+    assert!(dir.lower_recovery_point(&orders(), Offset(4)).is_err());
+    assert!(dir.forget(&orders()).is_err());
+    disk.set_capacity(None);
+    dir.lower_recovery_point(&orders(), Offset(4)).unwrap();
+    drop(dir);
+    let mut dir = open(&host);
+    assert_eq!(held(&dir), Some(Offset(4)));
+
+    disk.set_capacity(Some(0));
+    assert!(dir.forget(&orders()).is_err());
+    disk.set_capacity(None);
+    dir.forget(&orders()).unwrap();
+    drop(dir);
+    assert_eq!(held(&open(&host)), Some(Offset(0)));
+}

@@ -58,7 +58,7 @@ fn move_on(log: &mut Log, round: i64) {
     log.append_as_leader(&numbered(log.log_end().0), by_leader(0))
         .unwrap();
     match round % 50 {
-        10 => log.truncate_to(log.bounds().high_watermark).unwrap(),
+        10 => drop(log.truncate_to(log.bounds().high_watermark).unwrap()),
         20 => {
             for path in log
                 .delete_old_segments(NOW)

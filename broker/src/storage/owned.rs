@@ -437,11 +437,7 @@ impl Owned {
                             let end = LogEnd(seam::to_core(appended.log_end));
                             let effects = self.replica.appended(end, shared.now());
                             self.carry_out(shared, waits, effects);
-                            match appended.sync {
-                                SyncNeed::None => {}
-                                SyncNeed::Background => self.sync_in_background(shared),
-                                SyncNeed::BeforeAnswer => self.sync_and_answer(shared, waits),
-                            }
+                            self.sync_as_needed(appended.sync, shared, waits);
                         }
                         Err(AppendError::Refused(refusal)) => {
                             warn!(partition = %self.hosted.name, %refusal, "fetched batches do not fit");
@@ -454,24 +450,25 @@ impl Owned {
                 self.carry_out(shared, waits, effects);
             }
             Work::Truncate(end) => {
-                let log_start = self.log.log_start();
-                self.log.truncate_to(seam::to_log(end))?;
-                self.note_cut(shared, log_start)?;
-                // Or a power loss could bring back what was cut, behind what is written next in its place.
-                self.sync_and_answer(shared, waits);
+                self.note_cut(shared, seam::to_log(end))?;
+                let cut = self.log.truncate_to(seam::to_log(end));
+                // However far that came, the replica knows where the log ends.
                 let held = seam::to_core(self.log.log_end());
-                info!(partition = %self.hosted.name, log_end = held.0, "truncated to the leader's history");
                 self.replica.truncated(LogEnd(held));
+                let sync = cut?;
+                // Whole batches go.
+                self.note_cut(shared, seam::to_log(held))?;
+                self.sync_as_needed(sync, shared, waits);
+                info!(partition = %self.hosted.name, log_end = held.0, "truncated to the leader's history");
                 self.publish_watermark(self.watermark());
                 self.hosted.waits.wake(Wake::RoleChanged);
             }
             Work::Restart(start) => {
-                let log_start = self.log.log_start();
-                self.log.restart_at(seam::to_log(start.0))?;
-                self.note_cut(shared, log_start)?;
-                self.sync_and_answer(shared, waits);
-                info!(partition = %self.hosted.name, log_start = start.0.0, "begun anew at the leader's log start");
+                self.note_cut(shared, seam::to_log(start.0))?;
+                let cut = self.log.restart_at(seam::to_log(start.0));
                 self.replica.wiped(start);
+                self.sync_as_needed(cut?, shared, waits);
+                info!(partition = %self.hosted.name, log_start = start.0.0, "begun anew at the leader's log start");
                 self.publish_watermark(self.watermark());
                 self.hosted.waits.wake(Wake::RoleChanged);
             }
@@ -479,15 +476,23 @@ impl Owned {
         Ok(Outcome::Done(self.local_log()))
     }
 
-    /// After a cut: what is appended next is not durable, and the checkpoints must not say that it is. Where they do not,
-    /// nothing is written.
-    fn note_cut(&mut self, shared: &Shared, began: partition_log::Offset) -> Result<(), LogFault> {
+    fn sync_as_needed(&mut self, need: SyncNeed, shared: &Shared, waits: &mut Waits) {
+        match need {
+            SyncNeed::None => {}
+            SyncNeed::Background => self.sync_in_background(shared),
+            SyncNeed::BeforeAnswer => self.sync_and_answer(shared, waits),
+        }
+    }
+
+    /// Before the log is cut back to an offset: what is appended there is not durable, and the checkpoints must not say that
+    /// it is. Where they do not, nothing is written; where that is not possible, nothing is cut.
+    fn note_cut(&mut self, shared: &Shared, to: partition_log::Offset) -> Result<(), LogFault> {
         // Where the next topic of this name has taken it, the marks are that one's.
         if !shared.dirs.has_name(&self.hosted.name, self.hosted.id.topic) {
             return Ok(());
         }
-        let point = self.log.recovery_point();
-        if self.log.log_start() < began {
+        let point = self.log.recovery_point().min(to);
+        if to < self.log.log_start() {
             shared.dirs.forget_marks(&self.hosted.name, self.dir)?;
         } else if point < self.noted {
             shared

@@ -7,7 +7,7 @@
 
 use sim::corpus;
 use sim::marks::Marks;
-use sim::plan::Limits;
+use sim::plan::{FaultKind, Limits, Topology};
 use sim::run::{command, run};
 
 fn must_hold(seed: u64, limits: &Limits) -> sim::run::Outcome {
@@ -58,4 +58,27 @@ fn requests_that_wait_for_an_election_do_not_multiply() {
 #[test]
 fn the_next_topic_of_a_name_keeps_its_log() {
     must_hold(187, &Limits::default());
+}
+
+/// A follower cut off what its new leader does not have and wrote other batches in their place; neither was synced when it
+/// lost power, and what had been cut off was back, below a watermark that stood for the new ones. A cut asks for a sync
+/// now, and whoever carries it out, be it here or in the broker, does the same.
+#[test]
+fn what_was_cut_off_does_not_come_back_with_a_power_loss() {
+    let limits = Limits {
+        only: Some(vec![FaultKind::PowerLoss, FaultKind::Isolate]),
+        topology: Some(Topology {
+            controllers: 3,
+            brokers: 3,
+        }),
+        ..Limits::default()
+    };
+    must_hold(138, &limits);
+}
+
+/// A follower had to cut its log while its disk was full: the log was cut, the mark could not be written, and the replica was
+/// not told. With the next batch the process ended: an append never shortens a log.
+#[test]
+fn a_cut_on_a_full_disk_is_told_to_the_replica() {
+    must_hold(2_750_133_171, &Limits::default());
 }

@@ -4,7 +4,7 @@ use broker_core::fetcher::{self, Effect, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use bytes::Bytes;
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
-use partition_log::{AppendError, LogFault, SyncNeed};
+use partition_log::{AppendError, LogFault};
 
 use super::hosted::{to_core, to_log};
 use super::{Broker, Later};
@@ -137,8 +137,8 @@ impl Broker {
                     self.append_fetched(at, partition, leader_epoch, &batches, (watermark, log_start), out)
                 }
             }
-            WorkKind::Truncate(to) => self.truncate(partition, to, out),
-            WorkKind::Restart(start) => self.restart(partition, start, out),
+            WorkKind::Truncate(to) => self.truncate(at, partition, to, out),
+            WorkKind::Restart(start) => self.restart(at, partition, start, out),
         };
         let outcome = done.unwrap_or_else(|fault| {
             self.log_failed(partition, &fault, out);
@@ -159,6 +159,7 @@ impl Broker {
 
     fn truncate(
         &mut self,
+        at: At,
         partition: PartitionId,
         to: LogEnd,
         out: &mut Vec<Output>,
@@ -168,44 +169,49 @@ impl Broker {
             out.push(Output::Mark(Mark::RecordsTruncated));
         }
         out.push(Output::Mark(Mark::FollowerTruncated));
-        let began = hosted.log.log_start();
-        hosted.log.truncate_to(to_log(to.0))?;
-        self.note_cut(partition, began)?;
+        self.note_cut(partition, to_log(to.0))?;
         let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
-        let end = to_core(hosted.log.log_end());
-        hosted.replica.truncated(LogEnd(end));
+        let cut = hosted.log.truncate_to(to_log(to.0));
+        // However far that came, the replica knows where the log ends.
+        let end = hosted.log.log_end();
+        hosted.replica.truncated(LogEnd(to_core(end)));
         self.cut_off(partition, out);
+        let sync = cut?;
+        // Whole batches go.
+        self.note_cut(partition, end)?;
+        self.sync_as_needed(at, partition, sync, out);
         Ok(self.done(partition))
     }
 
     fn restart(
         &mut self,
+        at: At,
         partition: PartitionId,
         start: LogStart,
         out: &mut Vec<Output>,
     ) -> Result<Outcome, LogFault> {
+        self.note_cut(partition, to_log(start.0))?;
         let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
-        let began = hosted.log.log_start();
-        hosted.log.restart_at(to_log(start.0))?;
-        self.note_cut(partition, began)?;
-        let hosted = self.hosted.get_mut(&partition).expect("the caller has it");
+        let cut = hosted.log.restart_at(to_log(start.0));
         hosted.replica.wiped(start);
         self.cut_off(partition, out);
+        self.sync_as_needed(at, partition, cut?, out);
         out.push(Output::Mark(Mark::LogBegunAnew));
         Ok(self.done(partition))
     }
 
-    /// After a cut: what is appended next is not durable, and the checkpoints must not say that it is.
-    fn note_cut(&mut self, partition: PartitionId, began: partition_log::Offset) -> Result<(), LogFault> {
+    /// Before a log is cut back to an offset: what is appended there is not durable, and the checkpoints must not say that
+    /// it is.
+    fn note_cut(&mut self, partition: PartitionId, to: partition_log::Offset) -> Result<(), LogFault> {
         if !self.has_name(partition) {
             return Ok(());
         }
         let hosted = &self.hosted[&partition];
-        if hosted.log.log_start() < began {
+        if to < hosted.log.log_start() {
             return self.dir.forget(&hosted.name);
         }
-        self.dir
-            .lower_recovery_point(&hosted.name, hosted.log.recovery_point())
+        let point = hosted.log.recovery_point().min(to);
+        self.dir.lower_recovery_point(&hosted.name, point)
     }
 
     fn done(&self, partition: PartitionId) -> Outcome {
@@ -231,11 +237,7 @@ impl Broker {
                 Err(AppendError::Fault(fault)) => return Err(fault),
             };
             let effects = hosted.replica.appended(LogEnd(to_core(appended.log_end)), now);
-            match appended.sync {
-                SyncNeed::None => {}
-                SyncNeed::Background => self.sync_soon(at, partition, out),
-                SyncNeed::BeforeAnswer => self.sync_now(partition, out),
-            }
+            self.sync_as_needed(at, partition, appended.sync, out);
             self.carry_out(at, partition, effects, out);
         }
         let hosted = self.hosted.get_mut(&partition).expect("the caller has it");

@@ -10,7 +10,7 @@ use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
 use broker_core::replica::{Assignment, Effect, Proposal, Replica, Role};
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId, PartitionIndex};
 use metadata::image::Image;
-use partition_log::{FirstBatch, Log, LogFault, SyncJob, TopicPartition};
+use partition_log::{FirstBatch, Log, LogFault, SyncJob, SyncNeed, TopicPartition};
 use wire::batch::Batches;
 
 use super::{Broker, Later};
@@ -413,6 +413,20 @@ impl Broker {
             partition,
             to,
         }));
+    }
+
+    pub(super) fn sync_as_needed(
+        &mut self,
+        at: At,
+        partition: PartitionId,
+        need: SyncNeed,
+        out: &mut Vec<Output>,
+    ) {
+        match need {
+            SyncNeed::None => {}
+            SyncNeed::Background => self.sync_soon(at, partition, out),
+            SyncNeed::BeforeAnswer => self.sync_now(partition, out),
+        }
     }
 
     pub(super) fn sync_soon(&mut self, at: At, partition: PartitionId, out: &mut Vec<Output>) {

@@ -11,8 +11,7 @@ use broker_core::produce::{Acks, Pending, ProduceRefusal, Verdict, WaitOutcome, 
 use broker_core::time::Moment;
 use metadata::ids::PartitionId;
 use partition_log::{
-    AppendError, AppendOutcome, AppendRefusal, LeaderAppend, Origin, ProduceVersionLimits, SyncNeed,
-    check_payload,
+    AppendError, AppendOutcome, AppendRefusal, LeaderAppend, Origin, ProduceVersionLimits, check_payload,
 };
 
 use super::hosted::to_core;
@@ -319,11 +318,7 @@ impl Broker {
                 }));
             }
         }
-        match appended.sync {
-            SyncNeed::None => {}
-            SyncNeed::Background => self.sync_soon(at, partition, out),
-            SyncNeed::BeforeAnswer => self.sync_now(partition, out),
-        }
+        self.sync_as_needed(at, partition, appended.sync, out);
         let first = to_core(appended.first);
         self.await_replicas(at, place, partition, (first, required), appended.outcome, out);
     }
