@@ -4,6 +4,7 @@
 //! process lives must not kill one that recovers its logs. Must not be in the way of the node's own work: few
 //! connections, small requests, short times.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, TcpListener as StdListener, ToSocketAddrs};
@@ -18,12 +19,16 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::task::AbortHandle;
 use tracing::{debug, warn};
 
-/// Connections served at a time; more wait to be accepted.
+/// Connections served at a time. A newcomer takes the place of the oldest: those who hold their connections and take in
+/// nothing must not keep a probe from being answered.
 const CONNECTIONS_MAX: usize = 16;
+/// Answers to `/metrics` that are put together at a time.
+const GATHERINGS_MAX: usize = 2;
 /// A connection that says nothing for so long is closed.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 /// How long accepting pauses when the process has no descriptor left.
@@ -87,11 +92,9 @@ impl Endpoint {
                 return;
             }
         };
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let gatherings = Arc::new(Semaphore::new(GATHERINGS_MAX));
+        let mut connections: VecDeque<AbortHandle> = VecDeque::new();
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
             let stream = match listener.accept().await {
                 Ok((stream, _)) => stream,
                 Err(error) => {
@@ -100,27 +103,41 @@ impl Endpoint {
                     continue;
                 }
             };
-            let watched = Arc::clone(&watched);
-            tokio::spawn(async move {
-                let service = service_fn(move |request| answer(Arc::clone(&watched), request));
-                let served = http1::Builder::new()
-                    .timer(TokioTimer::new())
-                    .header_read_timeout(SILENCE_MAX)
-                    .serve_connection(TokioIo::new(stream), service)
-                    .await;
-                if let Err(error) = served {
-                    debug!(%error, "a connection for metrics broke");
-                }
-                drop(place);
-            });
+            connections.retain(|connection| !connection.is_finished());
+            if CONNECTIONS_MAX <= connections.len()
+                && let Some(oldest) = connections.pop_front()
+            {
+                oldest.abort();
+            }
+            let asked = Asked {
+                watched: Arc::clone(&watched),
+                gatherings: Arc::clone(&gatherings),
+            };
+            connections.push_back(tokio::spawn(serve_one(stream, asked)).abort_handle());
         }
     }
 }
 
-async fn answer(
+/// Who answers.
+#[derive(Clone)]
+struct Asked {
     watched: Arc<dyn Watched>,
-    request: Request<Incoming>,
-) -> Result<Response<Full<Bytes>>, Infallible> {
+    gatherings: Arc<Semaphore>,
+}
+
+async fn serve_one(stream: TcpStream, asked: Asked) {
+    let service = service_fn(move |request| answer(asked.clone(), request));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(SILENCE_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .await;
+    if let Err(error) = served {
+        debug!(%error, "a connection for metrics broke");
+    }
+}
+
+async fn answer(asked: Asked, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "only GET is answered\n".into());
         let allowed = hyper::header::HeaderValue::from_static("GET, HEAD");
@@ -129,11 +146,11 @@ async fn answer(
     }
     Ok(match request.uri().path() {
         "/livez" => text(StatusCode::OK, "alive\n".into()),
-        "/readyz" => match watched.ready() {
+        "/readyz" => match asked.watched.ready() {
             Ok(()) => text(StatusCode::OK, "ready\n".into()),
             Err(NotReady(why)) => text(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
         },
-        "/metrics" => match gather(watched).await {
+        "/metrics" => match gather(asked).await {
             Ok(metrics) => typed(StatusCode::OK, PROMETHEUS_TEXT, metrics),
             Err(why) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("{why}\n")),
         },
@@ -145,8 +162,16 @@ async fn answer(
 }
 
 /// Gathering looks at every partition and at files of the system: not on a thread that serves sockets.
-async fn gather(watched: Arc<dyn Watched>) -> Result<String, String> {
-    tokio::task::spawn_blocking(move || watched.metrics())
+async fn gather(asked: Asked) -> Result<String, String> {
+    let place = asked.gatherings.acquire_owned().await;
+    let place = place.map_err(|error| error.to_string())?;
+    let watched = asked.watched;
+    let gathering = move || {
+        // Held to the end, also when whoever asked has gone.
+        let _place = place;
+        watched.metrics()
+    };
+    tokio::task::spawn_blocking(gathering)
         .await
         .unwrap_or_else(|error| Err(error.to_string()))
 }

@@ -118,9 +118,18 @@ fn what_is_no_get_of_a_known_path_is_refused() {
 }
 
 #[test]
-fn connections_that_say_nothing_keep_no_probe_waiting() {
+fn connections_that_say_nothing_or_read_nothing_keep_no_probe_waiting() {
     let (_runtime, address, _process) = served();
-    let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
+    let silent = (0..100).map(|_| TcpStream::connect(address).unwrap());
+    let deaf = (0..100).map(|_| {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_write_timeout(Some(Duration::from_millis(50))).unwrap();
+        // Questions without end, whose answers are never taken in. It may be closed meanwhile.
+        let _ = stream.write_all(&b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(100));
+        stream
+    });
+    let _held: Vec<TcpStream> = silent.chain(deaf).collect();
+
     assert_eq!(ask(address, "GET /livez").0, "HTTP/1.1 200 OK");
 }
 
