@@ -180,7 +180,7 @@ impl Connection {
                         let at = at.expect("an answer is sent once, after its request ended");
                         let (_, response) = self.answers.swap_remove(at);
                         let sending = self.node.clock.now();
-                        outbox::send(&self.stream, &response).await?;
+                        outbox::send(&self.stream, &response, self.node.settings.limits.idle).await?;
                         self.done(id, Some((sending, self.node.clock.now())));
                         events.push_back(Event::Sent(id));
                     }
@@ -268,7 +268,8 @@ impl Connection {
             biased;
             Some((id, step, waited)) = self.at_work.next(), if is_at_work => Next::Step(id, step, waited),
             read = self.inbox.fill(&self.stream), if may_read => Next::Read(read),
-            () = silence(idle), if is_quiet => Next::Idle,
+            // Also while something is at work: it may be a wait of weeks for a peer that has gone.
+            () = silence(idle) => Next::Idle,
             _ = stopping.wait_for(|stopping| *stopping), if is_quiet => Next::Stopping,
         }
     }

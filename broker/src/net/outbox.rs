@@ -4,6 +4,7 @@
 
 use std::io::{self, IoSlice};
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use tokio::io::Interest;
@@ -14,11 +15,13 @@ use super::response::{FileSlice, Part, Response};
 /// Most parts gathered into one call.
 const GATHERED_MAX: usize = 64;
 
-/// Sends the whole answer.
+/// Sends the whole answer. A peer that takes nothing in for as long as `idle` is given up.
 ///
 /// # Errors
-/// The socket's, or `UnexpectedEof` when a file is shorter than its slice. The connection is then good for nothing.
-pub async fn send(stream: &TcpStream, response: &Response) -> io::Result<()> {
+/// The socket's, `TimedOut`, or `UnexpectedEof` when a file is shorter than its slice. The connection is then good for
+/// nothing.
+pub async fn send(stream: &TcpStream, response: &Response, idle: Option<Duration>) -> io::Result<()> {
+    let peer = Peer { stream, idle };
     let parts = response.parts();
     let mut next = 0;
     while next < parts.len() {
@@ -30,21 +33,39 @@ pub async fn send(stream: &TcpStream, response: &Response) -> io::Result<()> {
         if 0 < bytes {
             let more = next + bytes < parts.len();
             send_bytes(
-                stream,
+                peer,
                 &parts[next..next + bytes],
                 if more { SendFlags::MORE } else { SendFlags::empty() },
             )
             .await?;
             next += bytes;
         } else if let Part::File(slice) = &parts[next] {
-            send_slice(stream, slice).await?;
+            send_slice(peer, slice).await?;
             next += 1;
         }
     }
     Ok(())
 }
 
-async fn send_bytes(stream: &TcpStream, parts: &[Part], flags: SendFlags) -> io::Result<()> {
+/// The socket, and how long its other end may take nothing in.
+#[derive(Clone, Copy)]
+struct Peer<'a> {
+    stream: &'a TcpStream,
+    idle: Option<Duration>,
+}
+
+impl Peer<'_> {
+    /// Sends as much as the socket takes, as soon as it takes something.
+    async fn takes<T>(self, send: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+        let taken = self.stream.async_io(Interest::WRITABLE, send);
+        match self.idle {
+            Some(idle) => tokio::time::timeout(idle, taken).await?,
+            None => taken.await,
+        }
+    }
+}
+
+async fn send_bytes(peer: Peer<'_>, parts: &[Part], flags: SendFlags) -> io::Result<()> {
     let mut slices: Vec<IoSlice<'_>> = parts
         .iter()
         .filter_map(|part| match part {
@@ -55,11 +76,11 @@ async fn send_bytes(stream: &TcpStream, parts: &[Part], flags: SendFlags) -> io:
     let mut left = slices.as_mut_slice();
     IoSlice::advance_slices(&mut left, 0);
     while !left.is_empty() {
-        let sent = stream
-            .async_io(Interest::WRITABLE, || {
+        let sent = peer
+            .takes(|| {
                 let mut nothing = SendAncillaryBuffer::default();
                 let flags = flags | SendFlags::NOSIGNAL;
-                rustix::net::sendmsg(stream, left, &mut nothing, flags).map_err(io::Error::from)
+                rustix::net::sendmsg(peer.stream, left, &mut nothing, flags).map_err(io::Error::from)
             })
             .await?;
         IoSlice::advance_slices(&mut left, sent);
@@ -67,7 +88,7 @@ async fn send_bytes(stream: &TcpStream, parts: &[Part], flags: SendFlags) -> io:
     Ok(())
 }
 
-async fn send_slice(stream: &TcpStream, slice: &FileSlice) -> io::Result<()> {
+async fn send_slice(peer: Peer<'_>, slice: &FileSlice) -> io::Result<()> {
     if slice.size == 0 {
         return Ok(());
     }
@@ -75,17 +96,17 @@ async fn send_slice(stream: &TcpStream, slice: &FileSlice) -> io::Result<()> {
         warm(slice).await?;
     }
     if slice.file.as_fd().is_none() {
-        return send_copied(stream, slice).await;
+        return send_copied(peer, slice).await;
     }
     let mut at = slice.at;
     let end = slice.at + slice.size as u64;
     while at < end {
         let size = usize::try_from(end - at).unwrap_or(usize::MAX);
-        let sent = stream
-            .async_io(Interest::WRITABLE, || {
+        let sent = peer
+            .takes(|| {
                 let file = slice.file.as_fd().ok_or(io::ErrorKind::Unsupported)?;
                 let mut from = at;
-                rustix::fs::sendfile(stream, file, Some(&mut from), size).map_err(io::Error::from)
+                rustix::fs::sendfile(peer.stream, file, Some(&mut from), size).map_err(io::Error::from)
             })
             .await?;
         if sent == 0 {
@@ -97,11 +118,11 @@ async fn send_slice(stream: &TcpStream, slice: &FileSlice) -> io::Result<()> {
 }
 
 /// For files without a descriptor.
-async fn send_copied(stream: &TcpStream, slice: &FileSlice) -> io::Result<()> {
+async fn send_copied(peer: Peer<'_>, slice: &FileSlice) -> io::Result<()> {
     let mut bytes = vec![0; slice.size];
     slice.file.read_exact_at(&mut bytes, slice.at)?;
     let part = [Part::Bytes(bytes.into())];
-    send_bytes(stream, &part, SendFlags::empty()).await
+    send_bytes(peer, &part, SendFlags::empty()).await
 }
 
 /// Whether the first or the last byte is not in the page cache.

@@ -83,7 +83,7 @@ impl Link {
         let correlation = CorrelationId(self.next);
         self.next = self.next.wrapping_add(1);
         let encoded = frame::request(version, correlation, Some(CLIENT_ID), request).map_err(invalid)?;
-        outbox::send(&self.stream, &Response::plain(encoded)).await?;
+        outbox::send(&self.stream, &Response::plain(encoded), None).await?;
         loop {
             if let Some(frame) = self.inbox.take_frame().map_err(invalid)? {
                 let (answered, response) = frame::parse_response::<R>(version, frame).map_err(invalid)?;

@@ -145,6 +145,14 @@ impl Peer {
         let _ = self.stream.write_all(bytes);
     }
 
+    /// Sends the same again and again until the broker takes nothing more in.
+    pub fn fill(&mut self, bytes: &[u8]) {
+        let short = Some(Duration::from_millis(100));
+        self.stream.set_write_timeout(short).unwrap();
+        let many = bytes.repeat(1000);
+        while self.stream.write_all(&many).is_ok() {}
+    }
+
     /// Says that nothing more will be sent.
     pub fn finish_sending(&self) {
         self.stream.shutdown(std::net::Shutdown::Write).unwrap();
