@@ -11,6 +11,7 @@ use millrace_proto::v1::{Refusal, RefusalKind};
 use partition_log::{AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw};
 use wire::ErrorCode;
 
+use crate::controllers::admin::Unanswered as Unforwarded;
 use crate::coordinator::Unanswered;
 use crate::storage::lane::DeletionFailure;
 
@@ -18,6 +19,14 @@ use crate::storage::lane::DeletionFailure;
 pub const CRASHED: ErrorCode = ErrorCode::UNKNOWN_SERVER_ERROR;
 /// The client's time was over before there was an answer (R5.42).
 pub const OUT_OF_TIME: ErrorCode = ErrorCode::REQUEST_TIMED_OUT;
+
+/// Why a controller gives no reply. What is too large for it is more than one request may ask for (R2.2).
+pub fn of_unforwarded(why: Unforwarded) -> ErrorCode {
+    match why {
+        Unforwarded::OutOfTime(_) => OUT_OF_TIME,
+        Unforwarded::TooLarge { .. } => ErrorCode::POLICY_VIOLATION,
+    }
+}
 
 /// The code for a refusal of the controller.
 pub fn of_refusal(refusal: &Refusal) -> ErrorCode {

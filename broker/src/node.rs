@@ -21,7 +21,7 @@ use tokio::sync::watch;
 use tracing::{debug, error, warn};
 
 use crate::controllers::Controllers;
-use crate::controllers::admin::{self, Command, OutOfTime};
+use crate::controllers::admin::{self, Command, Unanswered};
 use crate::coordinator::{self, Coordinators};
 use crate::handlers::Call;
 use crate::metrics::{BrokerMetrics, Health};
@@ -34,6 +34,8 @@ use crate::storage::hosted::Partitions;
 
 /// How long the controller may take for a topic that nobody waits for.
 const AUTO_CREATE_TIMEOUT: Duration = Duration::from_secs(30);
+/// So many topics are asked for at a time because clients named them; one command creates no more partitions (R2.2).
+const AUTO_CREATED_MAX: usize = 10_000;
 /// Before the registration is answered.
 const NO_EPOCH: i64 = -1;
 
@@ -247,16 +249,16 @@ impl Node {
     /// Sends a command to the active controller, until the client's time is over.
     ///
     /// # Errors
-    /// [`OutOfTime`].
-    pub async fn forward<C: Command>(&self, command: C, timeout_ms: i32) -> Result<C::Reply, OutOfTime> {
+    /// [`Unanswered`].
+    pub async fn forward<C: Command>(&self, command: C, timeout_ms: i32) -> Result<C::Reply, Unanswered> {
         admin::forward(&self.controllers, command, millis(timeout_ms)).await
     }
 
     /// As [`Self::forward`], for requests that name no time of their own (R5.42).
     ///
     /// # Errors
-    /// [`OutOfTime`].
-    pub async fn forward_timeless<C: Command>(&self, command: C) -> Result<C::Reply, OutOfTime> {
+    /// [`Unanswered`].
+    pub async fn forward_timeless<C: Command>(&self, command: C) -> Result<C::Reply, Unanswered> {
         admin::forward(&self.controllers, command, FORWARD_TIME).await
     }
 
@@ -270,50 +272,67 @@ impl Node {
         )
     }
 
-    /// Asks for a topic that a client named and that does not exist; nobody waits for it (A-24, R2.60). An internal topic
-    /// is made as its coordinator needs it.
-    pub fn auto_create(self: &Arc<Self>, call: &Call, name: &str) {
-        let explicitly = |key: &str, value: i32| self.config.given_text(key).map(|_| value);
-        let topics = &self.settings.topics;
-        self.create_topic(
-            call,
-            match name {
-                coordinator::OFFSETS => coordinator::offsets_topic(&self.config),
-                name => v1::NewTopic {
-                    name: name.to_owned(),
-                    partitions: explicitly(
-                        "num.partitions",
-                        i32::try_from(topics.partitions).unwrap_or(i32::MAX),
-                    ),
-                    replication_factor: explicitly(
-                        "default.replication.factor",
-                        i32::from(topics.replication_factor),
-                    ),
-                    ..Default::default()
-                },
-            },
-        );
-    }
-
-    fn create_topic(self: &Arc<Self>, call: &Call, topic: v1::NewTopic) {
-        let name = topic.name.clone();
-        if !self.being_created.lock().insert(name.clone()) {
+    /// Asks for topics that a client named and that do not exist, all in one command; nobody waits for it (A-24, R2.60).
+    pub fn auto_create<'a>(self: &Arc<Self>, call: &Call, names: impl IntoIterator<Item = &'a str>) {
+        let asked: Vec<String> = {
+            let mut being_created = self.being_created.lock();
+            let mut room = AUTO_CREATED_MAX.saturating_sub(being_created.len());
+            let mut asked = Vec::new();
+            for name in names {
+                if room == 0 {
+                    // Whoever named it asks again.
+                    break;
+                }
+                if being_created.insert(name.to_owned()) {
+                    asked.push(name.to_owned());
+                    room -= 1;
+                }
+            }
+            asked
+        };
+        if asked.is_empty() {
             return;
         }
         let command = v1::CreateTopicsRequest {
             caller: Some(call.caller()),
-            topics: vec![topic],
+            topics: asked.iter().map(|name| self.as_it_is_made(name)).collect(),
             validate_only: false,
             timeout_ms: i32::try_from(AUTO_CREATE_TIMEOUT.as_millis()).unwrap_or(i32::MAX),
         };
         let node = Arc::clone(self);
         tokio::spawn(async move {
             match admin::forward(&node.controllers, command, AUTO_CREATE_TIMEOUT).await {
-                Ok(reply) => log_creation(&name, &reply),
-                Err(error) => warn!(topic = %name, %error, "a topic that a client named was not created"),
+                Ok(reply) => log_creation(&asked, &reply),
+                Err(error) => {
+                    warn!(topics = %few(&asked), %error, "topics that a client named were not created")
+                }
             }
-            node.being_created.lock().remove(&name);
+            let mut being_created = node.being_created.lock();
+            for name in &asked {
+                being_created.remove(name);
+            }
         });
+    }
+
+    /// A topic that is made because it was named. An internal one is made as its coordinator needs it.
+    fn as_it_is_made(&self, name: &str) -> v1::NewTopic {
+        let explicitly = |key: &str, value: i32| self.config.given_text(key).map(|_| value);
+        let topics = &self.settings.topics;
+        match name {
+            coordinator::OFFSETS => coordinator::offsets_topic(&self.config),
+            name => v1::NewTopic {
+                name: name.to_owned(),
+                partitions: explicitly(
+                    "num.partitions",
+                    i32::try_from(topics.partitions).unwrap_or(i32::MAX),
+                ),
+                replication_factor: explicitly(
+                    "default.replication.factor",
+                    i32::from(topics.replication_factor),
+                ),
+                ..Default::default()
+            },
+        }
     }
 
     /// Logs that the cluster does not give to this broker are renamed and kept (L-22).
@@ -333,15 +352,28 @@ impl Node {
     }
 }
 
-fn log_creation(name: &str, reply: &v1::CreateTopicsReply) {
+fn log_creation(asked: &[String], reply: &v1::CreateTopicsReply) {
     use v1::new_topic_result::Result as Outcome;
-    let refused = reply.topics.iter().find_map(|topic| match &topic.result {
-        Some(Outcome::Refused(refusal)) => Some(&refusal.message),
+    if let Some(refusal) = &reply.refusal {
+        warn!(topics = %few(asked), why = %refusal.message, "topics that a client named were refused");
+        return;
+    }
+    let refused = |topic: &v1::NewTopicResult| match &topic.result {
+        Some(Outcome::Refused(refusal)) => Some((topic.name.clone(), refusal.message.clone())),
         Some(Outcome::Made(_)) | None => None,
-    });
-    match refused {
-        Some(why) => warn!(topic = %name, %why, "a topic that a client named was refused"),
-        None => debug!(topic = %name, "topic created because a client named it"),
+    };
+    let (names, reasons): (Vec<String>, Vec<String>) = reply.topics.iter().filter_map(refused).unzip();
+    match reasons.first() {
+        Some(why) => warn!(topics = %few(&names), %why, "topics that a client named were refused"),
+        None => debug!(topics = %few(asked), "topics created because a client named them"),
+    }
+}
+
+/// Names for a line of a log.
+fn few(names: &[String]) -> String {
+    match names {
+        [first, second, third, _, ..] => format!("{first}, {second}, {third} and {} more", names.len() - 3),
+        few => few.join(", "),
     }
 }
 

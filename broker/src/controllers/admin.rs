@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use millrace_proto::OnTheWire;
 use millrace_proto::v1::admin_client::AdminClient;
 use millrace_proto::v1::{
     AllocateProducerIdsReply, AllocateProducerIdsRequest, AlterConfigsReply, AlterConfigsRequest,
@@ -19,7 +20,7 @@ use tonic::transport::Channel;
 use tonic::{Response, Status};
 use tracing::debug;
 
-use super::{Controllers, MESSAGE_BYTES_MAX};
+use super::{Controllers, MESSAGE_BYTES_MAX, REPLY_BYTES_MAX};
 
 /// One attempt may take this long: a controller that hangs is as good as one that is gone, and the command is safe to
 /// send again.
@@ -32,8 +33,22 @@ const BACKOFF: Duration = Duration::from_millis(30);
 #[error("no active controller answered in time")]
 pub struct OutOfTime;
 
+/// Why a command has no reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unanswered {
+    /// It may have been carried out all the same.
+    #[error(transparent)]
+    OutOfTime(#[from] OutOfTime),
+    /// No controller takes in so much at once; it was sent to none.
+    #[error("{given} bytes for the controller, which takes at most {MESSAGE_BYTES_MAX} in one request")]
+    TooLarge {
+        /// Its size, in bytes.
+        given: usize,
+    },
+}
+
 /// A command and its reply.
-pub trait Command: Clone + Send + 'static {
+pub trait Command: OnTheWire + Clone + Send + 'static {
     /// What the controller answers.
     type Reply: Send;
 
@@ -78,15 +93,20 @@ command!(
 /// Sends a command until an active controller answers.
 ///
 /// # Errors
-/// [`OutOfTime`] when none did within `time`. The command may have been carried out all the same.
+/// [`Unanswered`] when none did within `time`, or none would.
 pub async fn forward<C: Command>(
     controllers: &Arc<Controllers>,
     command: C,
     time: Duration,
-) -> Result<C::Reply, OutOfTime> {
+) -> Result<C::Reply, Unanswered> {
+    // Sent, it would look like a controller that is gone, and be sent again and again until the time is over.
+    let given = command.size_bytes();
+    if MESSAGE_BYTES_MAX < given {
+        return Err(Unanswered::TooLarge { given });
+    }
     tokio::time::timeout(time, until_answered(controllers, command))
         .await
-        .map_err(|_| OutOfTime)
+        .map_err(|_| OutOfTime.into())
 }
 
 async fn until_answered<C: Command>(controllers: &Controllers, command: C) -> C::Reply {
@@ -118,7 +138,7 @@ async fn attempt<C: Command>(
         .channel(address)
         .map_err(|error| Status::unavailable(error.to_string()))?;
     let client = AdminClient::new(channel)
-        .max_decoding_message_size(MESSAGE_BYTES_MAX)
+        .max_decoding_message_size(REPLY_BYTES_MAX)
         .max_encoding_message_size(MESSAGE_BYTES_MAX);
     tokio::time::timeout(ATTEMPT_TIMEOUT, command.send(client))
         .await

@@ -26,6 +26,8 @@ const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(2);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Largest message accepted: twice what a batch may have, as the quorum does.
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Largest reply to a command accepted, as the controllers have it: they say something about each of the things named.
+const REPLY_BYTES_MAX: usize = 32 * MESSAGE_BYTES_MAX;
 
 /// The controllers as far as this broker knows them.
 #[derive(Debug)]

@@ -21,7 +21,7 @@ pub async fn answer(call: Call, request: CreatePartitionsRequest) -> CreateParti
     };
     let reply = match call.node.forward(command, request.timeout_ms).await {
         Ok(reply) => reply,
-        Err(error) => return all(&request, errors::OUT_OF_TIME, &error.to_string()),
+        Err(error) => return all(&request, errors::of_unforwarded(error), &error.to_string()),
     };
     if let Some(refusal) = &reply.refusal {
         return all(&request, errors::of_refusal(refusal), &refusal.message);

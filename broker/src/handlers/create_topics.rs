@@ -77,7 +77,7 @@ async fn forward(
     };
     let reply = match call.node.forward(command, request.timeout_ms).await {
         Ok(reply) => reply,
-        Err(error) => return all(errors::OUT_OF_TIME, &error.to_string()),
+        Err(error) => return all(errors::of_unforwarded(error), &error.to_string()),
     };
     if let Some(refusal) = &reply.refusal {
         return all(errors::of_refusal(refusal), &refusal.message);

@@ -35,7 +35,12 @@ pub async fn answer(call: Call, request: ElectLeadersRequest) -> ElectLeadersRes
     };
     let reply = match call.node.forward(command, request.timeout_ms).await {
         Ok(reply) => reply,
-        Err(_) => return all(&request, errors::OUT_OF_TIME, None),
+        Err(error) => {
+            let code = errors::of_unforwarded(error);
+            // Out of time, Kafka says nothing more (R0.4).
+            let why = Some(error.to_string()).filter(|_| code != errors::OUT_OF_TIME);
+            return all(&request, code, why.as_deref());
+        }
     };
     if let Some(refusal) = &reply.refusal {
         let code = errors::of_refusal(refusal);

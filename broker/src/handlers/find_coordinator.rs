@@ -56,7 +56,7 @@ fn find(call: &Call, key_type: i8, key: &str) -> Coordinator {
 /// The leader of the group's partition; the topic is made when it is first needed (G-1).
 fn of_group(call: &Call, key: &str) -> Coordinator {
     let Some((_, partition)) = coordinator::place_of(&call.image, key) else {
-        call.node.auto_create(call, coordinator::OFFSETS);
+        call.node.auto_create(call, [coordinator::OFFSETS]);
         return unavailable(call, key, "the topic of the group coordinators is being created");
     };
     let Leadership::At(leader) = topics::leadership(&call.image, &call.listener, partition) else {

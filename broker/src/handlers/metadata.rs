@@ -140,11 +140,12 @@ fn by_name(
         .collect();
     let create =
         call.node.settings.topics.auto_create && (request.allow_auto_topic_creation || call.version.0 < 4);
+    if create {
+        let valid = missing.iter().copied().filter(|name| topics::is_valid_name(name));
+        call.node.auto_create(call, valid);
+    }
     for name in missing {
         let code = if topics::is_valid_name(name) {
-            if create {
-                call.node.auto_create(call, name);
-            }
             ErrorCode::UNKNOWN_TOPIC_OR_PARTITION
         } else {
             ErrorCode::INVALID_TOPIC_EXCEPTION

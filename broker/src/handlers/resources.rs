@@ -235,7 +235,10 @@ async fn forward(
     };
     let reply = match call.node.forward_timeless(command).await {
         Ok(reply) => reply,
-        Err(error) => return vec![Err(Refused::because(errors::OUT_OF_TIME, error.to_string())); count],
+        Err(error) => {
+            let code = errors::of_unforwarded(error);
+            return vec![Err(Refused::because(code, error.to_string())); count];
+        }
     };
     let said = |refusal: &v1::Refusal| Err(Refused::because(errors::of_refusal(refusal), &refusal.message));
     if let Some(refusal) = &reply.refusal {

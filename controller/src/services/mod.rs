@@ -26,6 +26,9 @@ pub use observers::Observers;
 
 /// Largest message taken or sent: a batch is at most 4 MiB.
 const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Largest reply to a command: it says something about each of the things that the command names, and a command that
+/// was carried out must not look like one that was never answered.
+const REPLY_BYTES_MAX: usize = 32 * MESSAGE_BYTES_MAX;
 
 /// What the services work with.
 pub struct Desk {
@@ -74,5 +77,5 @@ pub fn session(desk: Arc<Desk>) -> SessionServer<impl v1::session_server::Sessio
 pub fn admin(desk: Arc<Desk>) -> AdminServer<impl v1::admin_server::Admin> {
     AdminServer::new(admin::Admin(desk))
         .max_decoding_message_size(MESSAGE_BYTES_MAX)
-        .max_encoding_message_size(MESSAGE_BYTES_MAX)
+        .max_encoding_message_size(REPLY_BYTES_MAX)
 }
