@@ -11,6 +11,9 @@ use super::work::{Then, Work};
 /// How long a newcomer waits for its first generation. It has no session yet that would tell that it has gone.
 const NEWCOMER_WAITS: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
+/// No name on the wire is longer, in bytes.
+const NAME_BYTES_MAX: usize = 32_767;
+
 /// Each protocol once, the first one counts (G-10).
 pub(super) fn without_repetitions(protocols: &mut Vec<Protocol>) {
     let mut seen = BTreeSet::new();
@@ -56,6 +59,9 @@ impl Group {
             .instance
             .as_ref()
             .map_or(join.client.id.as_str(), InstanceId::as_str);
+        // A client may call itself what fills the field alone.
+        let room = NAME_BYTES_MAX.saturating_sub(join.unique.len() + 1);
+        let begins = &begins[..begins.floor_char_boundary(room)];
         let member = MemberId::from(format!("{begins}-{}", join.unique));
         let held = join
             .instance

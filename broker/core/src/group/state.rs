@@ -76,8 +76,8 @@ impl Member {
         known.map(|known| known.metadata.clone()).unwrap_or_default()
     }
 
-    fn knows(&self, protocol: &str) -> bool {
-        self.protocols.iter().any(|known| known.name == protocol)
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.protocols.iter().map(|protocol| protocol.name.as_str())
     }
 }
 
@@ -191,24 +191,32 @@ impl Group {
         self.state == State::Empty
             || (self.protocol_type == protocol_type
                 && (self.members.is_empty()
-                    || protocols.iter().any(|protocol| self.all_know(&protocol.name))))
+                    || !self
+                        .known_to_all(protocols.iter().map(|protocol| protocol.name.as_str()).collect())
+                        .is_empty()))
     }
 
-    fn all_know(&self, protocol: &str) -> bool {
-        self.members.values().all(|member| member.knows(protocol))
+    /// Those of the names that every member has. A list may have hundreds of thousands: looking each up in the list of
+    /// every member would stop all groups of the lane for minutes.
+    fn known_to_all<'a>(&'a self, mut names: BTreeSet<&'a str>) -> BTreeSet<&'a str> {
+        for member in self.members.values() {
+            if names.is_empty() {
+                break;
+            }
+            names = member.names().filter(|name| names.contains(name)).collect();
+        }
+        names
     }
 
     /// The protocol with the most votes: each member votes for its first one that all know (G-19). Between equals, the
     /// first in the leader's list.
     pub fn elected_protocol(&self) -> Option<String> {
         let mut votes: BTreeMap<&str, usize> = BTreeMap::new();
+        let first = self.members.values().next()?;
+        let common = self.known_to_all(first.names().collect());
         for member in self.members.values() {
-            let first = member
-                .protocols
-                .iter()
-                .find(|protocol| self.all_know(&protocol.name));
-            if let Some(first) = first {
-                *votes.entry(&first.name).or_default() += 1;
+            if let Some(name) = member.names().find(|name| common.contains(name)) {
+                *votes.entry(name).or_default() += 1;
             }
         }
         let most = votes.values().copied().max()?;

@@ -1,5 +1,7 @@
 //! SyncGroup and Heartbeat (G-21, G-22).
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 
 use super::names::{Generation, MemberId, ReplyId};
@@ -32,7 +34,8 @@ impl Group {
             work.reply(before, Reply::Sync(Err(Refusal::RebalanceInProgress)));
         }
         if self.is_led_by(&sync.member) {
-            let record = self.record(|member| part_of(&sync.assignments, &member.id));
+            let parts = parts(&sync.assignments);
+            let record = self.record(|member| part_of(&parts, &member.id));
             work.append(
                 vec![record],
                 Then::Assign {
@@ -83,8 +86,9 @@ impl Group {
         if self.state != State::Completing || self.generation != generation {
             return;
         }
+        let parts = parts(assignments);
         for member in self.members.values_mut() {
-            member.assignment = part_of(assignments, &member.id);
+            member.assignment = part_of(&parts, &member.id);
         }
         self.enter(State::Stable, work.at.wall_ms);
         let members: Vec<MemberId> = self.members.keys().cloned().collect();
@@ -127,9 +131,12 @@ impl Group {
     }
 }
 
+/// The parts by member. A member that stands there twice gets the last one.
+fn parts(assignments: &[(MemberId, Bytes)]) -> BTreeMap<&MemberId, &Bytes> {
+    assignments.iter().map(|(member, part)| (member, part)).collect()
+}
+
 /// A member's part; whoever the leader forgot gets none.
-fn part_of(assignments: &[(MemberId, Bytes)], member: &MemberId) -> Bytes {
-    // A member that stands there twice gets the last one.
-    let found = assignments.iter().rev().find(|(id, _)| id == member);
-    found.map(|(_, part)| part.clone()).unwrap_or_default()
+fn part_of(parts: &BTreeMap<&MemberId, &Bytes>, member: &MemberId) -> Bytes {
+    parts.get(member).map(|part| (*part).clone()).unwrap_or_default()
 }

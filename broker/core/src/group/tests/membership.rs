@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::bench::{Bench, OLD, join, protocol, settings, sync};
-use crate::group::{Generation, Outcome, Refusal, Reply, Request, Settings};
+use crate::group::{Generation, Outcome, Protocol, Refusal, Reply, Request, Settings};
 
 #[test]
 fn the_first_member_is_told_its_id_waits_for_others_and_leads() {
@@ -318,4 +318,41 @@ fn a_group_that_cannot_be_written_has_nobody_in_it() {
 
     assert_eq!(bench.not_joined(to).0, Refusal::WriteUnavailable);
     assert_eq!(bench.shard.group_count(), 0);
+}
+
+/// Comparing every name with every name of every member took minutes, in which no group of the lane moved.
+#[test]
+fn protocols_by_the_hundred_thousand_are_compared_at_once() {
+    let mut bench = Bench::new(settings());
+    let many = |first: &'static str| (0..100_000).map(move |n| protocol(&format!("{first}{n}"), "m"));
+    let joins = |name: &str, protocols: Vec<Protocol>| {
+        Request::Join(crate::group::Join {
+            protocols,
+            abilities: OLD,
+            ..join(name, "")
+        })
+    };
+    let first = bench.ask(joins("a", many("a").collect()));
+
+    let stranger = bench.ask(joins("b", many("b").collect()));
+    let other = bench.ask(joins("c", many("c").chain([protocol("a99999", "m")]).collect()));
+    bench.pass(60);
+
+    assert_eq!(bench.not_joined(stranger).0, Refusal::InconsistentProtocol);
+    assert_eq!(bench.joined(other).protocol, "a99999");
+    assert_eq!(bench.joined(first).protocol, "a99999");
+}
+
+#[test]
+fn a_member_of_the_longest_name_gets_an_id_that_fits() {
+    let mut bench = Bench::new(settings());
+    let name = "ü".repeat(16_383) + "x";
+
+    let first = bench.ask(Request::Join(crate::group::Join {
+        unique: "0123".repeat(9),
+        ..join(&name, "")
+    }));
+
+    let (why, member) = bench.not_joined(first);
+    assert_eq!((why, member.len() <= 32_767), (Refusal::MemberIdRequired, true));
 }
