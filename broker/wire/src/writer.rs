@@ -236,7 +236,7 @@ impl Writer {
         if value.is_none() && !null {
             return self.null(field);
         }
-        self.any_string(field, flex, value.as_deref());
+        self.any_string(field, flex, value.as_deref().map(|text| shortened(field, text)));
     }
 
     pub(crate) fn bytes(&mut self, field: &'static str, flex: bool, value: &Bytes) {
@@ -327,5 +327,15 @@ impl Writer {
         self.bytes.resize(start + prefix.len() + size, 0);
         self.bytes.copy_within(start..start + size, start + prefix.len());
         self.bytes[start..start + prefix.len()].copy_from_slice(&prefix);
+    }
+}
+
+/// Words for people are cut where they are too long: an error that repeats what a client sent must not be lost, and the
+/// connection with it, because the client sent much.
+fn shortened<'a>(field: &str, text: &'a str) -> &'a str {
+    if field.ends_with("rrorMessage") {
+        &text[..text.floor_char_boundary(i16::MAX as usize)]
+    } else {
+        text
     }
 }
