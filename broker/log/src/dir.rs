@@ -135,8 +135,8 @@ impl LogDir {
             .map_err(unreadable)
     }
 
-    /// Creates the directory if needed, locks it, checks or writes its identity, loads its checkpoints, and takes the
-    /// clean-shutdown marker away (L-16).
+    /// Creates the directory if needed, locks it, checks or writes its identity, and loads its checkpoints. Logs in it may
+    /// be opened after [`LogDir::take_into_use`].
     ///
     /// # Errors
     /// All of [`LogDirError`].
@@ -159,11 +159,6 @@ impl LogDir {
         let marker = path.join(CLEAN_SHUTDOWN);
         let clean_shutdown = read_if_there(host, &marker)?
             .map(|bytes| checkpoint::parse_clean_shutdown(&String::from_utf8_lossy(&bytes)));
-        if clean_shutdown.is_some() {
-            disk.remove_file(&marker)
-                .map_err(LogFault::io("remove", &marker))?;
-            disk.sync_dir(path).map_err(LogFault::io("sync", path))?;
-        }
         Ok(LogDir {
             host: host.clone(),
             path: path.to_owned(),
@@ -174,6 +169,23 @@ impl LogDir {
             high_watermarks: read_offsets(host, &path.join(HIGH_WATERMARKS))?,
             _lock: guard,
         })
+    }
+
+    /// Takes the clean-shutdown marker away (L-16). Apart from [`LogDir::open`], since a start that goes no further, because
+    /// another directory cannot be used, must not cost all logs their mark.
+    ///
+    /// # Errors
+    /// Faults of the disk.
+    pub fn take_into_use(&mut self) -> Result<(), LogFault> {
+        if self.clean_shutdown.is_none() {
+            return Ok(());
+        }
+        let marker = self.path.join(CLEAN_SHUTDOWN);
+        let disk = &*self.host.disk;
+        disk.remove_file(&marker)
+            .map_err(LogFault::io("remove", &marker))?;
+        disk.sync_dir(&self.path)
+            .map_err(LogFault::io("sync", &self.path))
     }
 
     /// The directory's id.

@@ -128,13 +128,13 @@ fn the_clean_marker_is_used_up_by_the_next_start() {
         "{\"version\":0,\"brokerEpoch\":42}"
     );
 
-    let dir = open(&host);
-    assert_eq!(
-        dir.clean_shutdown(),
-        Some(CleanShutdown {
-            broker_epoch: Some(42)
-        })
-    );
+    let mark = Some(CleanShutdown {
+        broker_epoch: Some(42),
+    });
+    assert_eq!(open(&host).clean_shutdown(), mark, "a start that went no further");
+    let mut dir = open(&host);
+    assert_eq!(dir.clean_shutdown(), mark);
+    dir.take_into_use().unwrap();
     assert_eq!(dir.opening(&orders()).recover_from, None);
     disk.crash(9);
     let dir = open(&host);

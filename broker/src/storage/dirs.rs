@@ -216,7 +216,7 @@ impl Dirs {
         paths: &[PathBuf],
         owner: &DirOwner,
     ) -> Result<Dirs, DirsError> {
-        let mut dirs = Vec::new();
+        let mut dirs: Vec<Dir> = Vec::new();
         let mut placed: BTreeMap<TopicPartition, DirIndex> = BTreeMap::new();
         for path in paths {
             let log_dir = LogDir::open(&host, path, owner)?;
@@ -237,6 +237,10 @@ impl Dirs {
                 was_clean: log_dir.clean_shutdown().is_some(),
                 log_dir: Mutex::new(log_dir),
             });
+        }
+        // All of them can be used: from here on something is changed.
+        for dir in &dirs {
+            dir.log_dir.lock().take_into_use().map_err(LogDirError::Fault)?;
         }
         let is_unclean = |dir: &DirIndex| !dirs[dir.0].was_clean;
         let to_recover = placed.values().filter(|dir| is_unclean(dir)).count();
@@ -607,7 +611,16 @@ impl Dirs {
         )
     }
 
-    /// Writes one checkpoint. Where a mark is void, what is written already stays.
+    /// The logs on the disk that this process has not opened: there was no room, or they are damaged, or it has not come
+    /// to them.
+    fn unopened(&self) -> BTreeMap<TopicPartition, DirIndex> {
+        let owners = self.owners.lock();
+        let placed = self.placed.lock();
+        let unopened = placed.iter().filter(|(name, _)| !owners.contains_key(*name));
+        unopened.map(|(name, dir)| (name.clone(), *dir)).collect()
+    }
+
+    /// Writes one checkpoint. Where a mark is void, or the log was not opened, what is written already stays.
     fn each(
         &self,
         marks: &[Marks],
@@ -615,9 +628,10 @@ impl Dirs {
         held: impl Fn(&LogDir, &TopicPartition) -> Option<Offset>,
         write: impl Fn(&mut LogDir, &[(TopicPartition, Offset)]) -> Result<(), LogFault>,
     ) -> Result<(), LogFault> {
+        let unopened = self.unopened();
         for (index, dir) in self.dirs.iter().enumerate() {
             let mut log_dir = dir.log_dir.lock();
-            let here: Vec<_> = {
+            let mut here: Vec<_> = {
                 let cuts = self.cuts.lock();
                 let is_void = |mark: &Marks| {
                     let since = cuts.since.get(&mark.partition);
@@ -631,6 +645,8 @@ impl Dirs {
                 here.filter_map(|mark| Some((mark.partition.clone(), offset(mark)?)))
                     .collect()
             };
+            let others = unopened.iter().filter(|(_, lies_in)| lies_in.0 == index);
+            here.extend(others.filter_map(|(name, _)| Some((name.clone(), held(&log_dir, name)?))));
             write(&mut log_dir, &here)?;
         }
         Ok(())
@@ -643,8 +659,10 @@ impl Dirs {
     /// Faults of the disk.
     pub fn mark_clean(&self, epoch: BrokerEpoch, loading: Loading) -> Result<(), LogFault> {
         let failed = self.failed.lock().clone();
+        let unopened = self.unopened();
         for (index, dir) in self.dirs.iter().enumerate() {
-            let is_clean = loading == Loading::Finished || dir.was_clean;
+            let all_opened = loading == Loading::Finished && unopened.values().all(|other| other.0 != index);
+            let is_clean = all_opened || dir.was_clean;
             if is_clean && !failed.contains(&DirIndex(index)) {
                 dir.log_dir.lock().mark_clean(epoch.0)?;
             }

@@ -320,15 +320,39 @@ fn logs_that_were_not_opened_are_not_marked_clean() {
     disk.crash(0);
     assert_eq!(dirs_on(&disk).previous_epoch(), None);
 
-    disk.crash(0);
-    dirs_on(&disk).mark_clean(epoch, Loading::Finished).unwrap();
-    disk.crash(0);
+    let again = Follower::on(disk);
+    again.told(&image("1"), Action::Create);
+    again.dirs.mark_clean(epoch, Loading::Finished).unwrap();
+    let disk = again.killed();
     let clean = dirs_on(&disk);
     assert_eq!(clean.previous_epoch(), Some(epoch));
     // The mark is used up by the start; what was clean and was not touched still is.
     clean.mark_clean(epoch, Loading::Unfinished).unwrap();
     disk.crash(0);
     assert_eq!(dirs_on(&disk).previous_epoch(), Some(epoch));
+}
+
+/// A log stays closed where the disk has no room for its indexes, or it is damaged. A mark would have the next start trust
+/// it unseen, and without its checkpoints deleted records would come back.
+#[test]
+fn a_log_that_could_not_be_opened_keeps_its_checkpoints_and_its_directory_is_not_marked_clean() {
+    let follower = Follower::new();
+    follower.append(0, 3, b'a');
+    follower.dirs.write_recovery(&follower.marks()).unwrap();
+    follower.dirs.write_high_watermarks(&follower.marks()).unwrap();
+    let (disk, index) = (follower.killed(), DirIndex(0));
+    let before = dirs_on(&disk).written_recovery_point(&name(), index);
+    assert_eq!(before.0, 9);
+
+    disk.crash(0);
+    let others = dirs_on(&disk);
+    others.write_recovery(&[]).unwrap();
+    others.write_high_watermarks(&[]).unwrap();
+    others.mark_clean(BrokerEpoch(7), Loading::Finished).unwrap();
+    disk.crash(0);
+
+    assert_eq!(dirs_on(&disk).previous_epoch(), None);
+    assert_eq!(dirs_on(&disk).written_recovery_point(&name(), index), before);
 }
 
 #[test]

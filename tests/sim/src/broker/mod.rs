@@ -151,7 +151,8 @@ impl Broker {
             cluster_id: CLUSTER.to_owned(),
             node_id: config.me.0,
         };
-        let dir = LogDir::open(&host, &PathBuf::from("/data"), &owner)?;
+        let mut dir = LogDir::open(&host, &PathBuf::from("/data"), &owner)?;
+        dir.take_into_use()?;
         for path in dir.unfinished_deletions()? {
             dir.remove(&path)?;
         }
