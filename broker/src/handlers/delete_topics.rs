@@ -112,14 +112,24 @@ fn front_end(image: &Image, asked: Vec<Asked>) -> (Vec<DeletableTopicResult>, Ve
             })
         })
         .collect();
-    for one in both {
-        forwarded.retain(|other| other.id != one.id && other.name != one.name);
-        refused.push(failed(
-            &one,
-            ErrorCode::INVALID_REQUEST,
-            "the topic is given by its name and by its id",
-        ));
-    }
+    let twice = both.iter().flat_map(|one| {
+        let by_name = Asked {
+            id: Uuid::ZERO,
+            ..one.clone()
+        };
+        let by_id = Asked {
+            name: None,
+            ..one.clone()
+        };
+        [by_name, by_id]
+    });
+    let twice: BTreeSet<Asked> = twice.collect();
+    forwarded.retain(|other| !twice.contains(other));
+    let why = "the topic is given by its name and by its id";
+    refused.extend(
+        both.iter()
+            .map(|one| failed(one, ErrorCode::INVALID_REQUEST, why)),
+    );
     (refused, forwarded)
 }
 
@@ -138,7 +148,7 @@ async fn forward(call: &Call, timeout_ms: i32, asked: &[Asked]) -> Vec<Deletable
     let all = |code: ErrorCode, why: &str| asked.iter().map(|one| failed(one, code, why)).collect();
     let reply = match call.node.forward(command, timeout_ms).await {
         Ok(reply) => reply,
-        Err(error) => return all(errors::OUT_OF_TIME, &error.to_string()),
+        Err(error) => return all(errors::of_unforwarded(error), &error.to_string()),
     };
     if let Some(refusal) = &reply.refusal {
         return all(errors::of_refusal(refusal), &refusal.message);

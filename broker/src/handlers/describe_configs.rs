@@ -17,13 +17,23 @@ use wire::messages::describe_configs::{
 
 use super::resources::{BROKER, KNOWN, LOGGER, Refused, TOPIC};
 use super::{Call, Refusable, topics};
-use crate::log_level;
+use crate::{errors, log_level};
 
 /// Where a logger's level comes from, in the answer.
 const LOGGER_SOURCE: i8 = 6;
 
-/// Answers the request.
-pub fn answer(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
+/// So often one resource is described in one answer. A few bytes that name it again must not cost what describing it
+/// costs, ten thousand times.
+const REPEATED_MAX: usize = 16;
+
+/// Answers the request, off the threads that serve sockets: all topics of a large cluster take their time.
+pub async fn answer(call: Call, request: DescribeConfigsRequest) -> DescribeConfigsResponse {
+    let kept = request.clone();
+    let answering = tokio::task::spawn_blocking(move || describe(&call, &request)).await;
+    answering.unwrap_or_else(|_| refusal(&kept, errors::CRASHED))
+}
+
+fn describe(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsResponse {
     // A type that does not exist spoils the whole request.
     let unknown = |resource: &DescribeConfigsResource| !KNOWN.contains(&resource.resource_type);
     if let Some(odd) = request.resources.iter().find(|resource| unknown(resource)) {
@@ -38,10 +48,22 @@ pub fn answer(call: &Call, request: &DescribeConfigsRequest) -> DescribeConfigsR
             ..Default::default()
         };
     }
+    let mut named: BTreeMap<(i8, String), usize> = BTreeMap::new();
+    let mut described_again = |resource: &DescribeConfigsResource| {
+        let times = named
+            .entry((resource.resource_type, resource.resource_name.clone()))
+            .or_default();
+        *times += 1;
+        if REPEATED_MAX < *times {
+            let why = format!("the resource is given more than {REPEATED_MAX} times");
+            return Err(Refused::invalid(why));
+        }
+        described(call, resource)
+    };
     let results = request
         .resources
         .iter()
-        .map(|resource| match described(call, resource) {
+        .map(|resource| match described_again(resource) {
             Ok(_) if resource.resource_type == LOGGER => loggers(resource),
             Ok(configs) => DescribeConfigsResult {
                 resource_type: resource.resource_type,
@@ -171,12 +193,16 @@ fn failed(resource: &DescribeConfigsResource, refused: Refused) -> DescribeConfi
     }
 }
 
+fn refusal(request: &DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse {
+    let one = |resource| failed(resource, Refused { code, message: None });
+    DescribeConfigsResponse {
+        results: request.resources.iter().map(one).collect(),
+        ..Default::default()
+    }
+}
+
 impl Refusable for DescribeConfigsRequest {
     fn refused(&self, _: &Call, code: ErrorCode) -> Option<DescribeConfigsResponse> {
-        let one = |resource| failed(resource, Refused { code, message: None });
-        Some(DescribeConfigsResponse {
-            results: self.resources.iter().map(one).collect(),
-            ..Default::default()
-        })
+        Some(refusal(self, code))
     }
 }

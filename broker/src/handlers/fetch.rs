@@ -3,6 +3,8 @@
 //! Records are never touched: an answer names slices of segment files. Must not: change a replica; its lane is told
 //! that a follower fetched.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,16 +150,24 @@ fn wanted(v: i16, topics: &[FetchTopic]) -> Vec<(PartitionKey, Wanted)> {
         };
         (key, wanted)
     };
-    topics
-        .iter()
-        .flat_map(|topic| {
-            let key = topic_key(v, &topic.topic, topic.topic_id);
-            topic
-                .partitions
-                .iter()
-                .map(move |partition| of_partition(&key, partition))
-        })
-        .collect()
+    let mut wanted: Vec<(PartitionKey, Wanted)> = Vec::new();
+    let mut places: BTreeMap<PartitionKey, usize> = BTreeMap::new();
+    for topic in topics {
+        let named = topic_key(v, &topic.topic, topic.topic_id);
+        for partition in &topic.partitions {
+            let (key, what) = of_partition(&named, partition);
+            // A partition named twice is read once, in its first place, as it was named last: a small request must not
+            // have the same records read, and sent, ten thousand times.
+            match places.entry(key.clone()) {
+                Entry::Occupied(place) => wanted[*place.get()].1 = what,
+                Entry::Vacant(place) => {
+                    place.insert(wanted.len());
+                    wanted.push((key, what));
+                }
+            }
+        }
+    }
+    wanted
 }
 
 fn forgotten(v: i16, request: &FetchRequest) -> Vec<PartitionKey> {
@@ -336,5 +346,35 @@ impl Refusable for FetchRequest {
             error_code: code,
             ..fetch_answer::response(call, None, reads).0
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_partition_that_stands_there_twice_is_read_once_as_it_was_named_last() {
+        let partition = |partition, fetch_offset| FetchPartition {
+            partition,
+            fetch_offset,
+            ..Default::default()
+        };
+        let topic = |partitions| FetchTopic {
+            topic: "t".into(),
+            partitions,
+            ..Default::default()
+        };
+        let topics = [
+            topic(vec![partition(1, 5), partition(0, 6), partition(1, 7)]),
+            topic(vec![partition(1, 8)]),
+        ];
+
+        let read: Vec<(i32, i64)> = wanted(12, &topics)
+            .into_iter()
+            .map(|(key, wanted)| (key.index.0, wanted.offset.0))
+            .collect();
+
+        assert_eq!(read, [(1, 8), (0, 6)]);
     }
 }

@@ -246,7 +246,7 @@ fn route(call: Call, header: RequestHeader, body: Reader) -> Begun {
         ApiKey::ListConfigResources => at_once(call, header, body, list_config_resources::answer),
         ApiKey::InitProducerId => at_once(call, header, body, init_producer_id::answer),
         ApiKey::OffsetForLeaderEpoch => at_once(call, header, body, offset_for_leader_epoch::answer),
-        ApiKey::DescribeConfigs => at_once(call, header, body, describe_configs::answer),
+        ApiKey::DescribeConfigs => later(call, header, body, describe_configs::answer),
         ApiKey::DescribeCluster => at_once(call, header, body, describe_cluster::answer),
         ApiKey::DescribeTopicPartitions => at_once(call, header, body, describe_topic_partitions::answer),
         _ => Begun::Ended(Answer::Close),

@@ -2,14 +2,15 @@
 //!
 //! Must not: ask the coordinator when nothing is left.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use broker_core::group::{Commit, CommittedOffset, Generation, Refusal, Reply, Request};
-use wire::ErrorCode;
 use wire::messages::offset_commit::{
     OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic, OffsetCommitResponse,
     OffsetCommitResponsePartition, OffsetCommitResponseTopic,
 };
+use wire::{ErrorCode, Uuid};
 
 use super::{Call, Refusable, groups, topics};
 use crate::errors;
@@ -21,7 +22,7 @@ const KNOWS_MISSING_GROUPS: i16 = 9;
 
 /// Answers the request.
 pub async fn answer(call: Call, request: OffsetCommitRequest) -> OffsetCommitResponse {
-    let mut answered: Vec<OffsetCommitResponseTopic> = Vec::new();
+    let mut answered = Answered::default();
     let mut offsets = Vec::new();
     // Where each offset's result goes: which topic of the request, which partition.
     let mut places: Vec<(usize, i32)> = Vec::new();
@@ -32,43 +33,47 @@ pub async fn answer(call: Call, request: OffsetCommitRequest) -> OffsetCommitRes
                     offsets.push(offset);
                     places.push((place, partition.partition_index));
                 }
-                Err(code) => push(&mut answered, topic, partition.partition_index, code),
+                Err(code) => answered.push(topic, partition.partition_index, code),
             }
         }
     }
     if !offsets.is_empty() {
         let codes = commit(&call, &request, offsets).await;
         for ((place, index), code) in places.into_iter().zip(codes) {
-            push(&mut answered, &request.topics[place], index, code);
+            answered.push(&request.topics[place], index, code);
         }
     }
     OffsetCommitResponse {
-        topics: answered,
+        topics: answered.topics,
         ..Default::default()
     }
 }
 
-/// Refused partitions come first in each topic, and topics with any of them first of all (G-42).
-fn push(
-    answered: &mut Vec<OffsetCommitResponseTopic>,
-    topic: &OffsetCommitRequestTopic,
-    partition_index: i32,
-    error_code: ErrorCode,
-) {
-    let partition = OffsetCommitResponsePartition {
-        partition_index,
-        error_code,
-    };
-    let held = answered
-        .iter_mut()
-        .find(|held| held.name == topic.name && held.topic_id == topic.topic_id);
-    match held {
-        Some(held) => held.partitions.push(partition),
-        None => answered.push(OffsetCommitResponseTopic {
-            name: topic.name.clone(),
-            topic_id: topic.topic_id,
-            partitions: vec![partition],
-        }),
+/// The topics of an answer. Refused partitions come first in each, and topics with any of them first of all (G-42).
+#[derive(Default)]
+struct Answered<'a> {
+    topics: Vec<OffsetCommitResponseTopic>,
+    /// A request may name hundreds of thousands: looking each up among those before it would take minutes.
+    places: HashMap<(&'a str, Uuid), usize>,
+}
+
+impl<'a> Answered<'a> {
+    fn push(&mut self, topic: &'a OffsetCommitRequestTopic, partition_index: i32, error_code: ErrorCode) {
+        let place = *self
+            .places
+            .entry((&topic.name, topic.topic_id))
+            .or_insert_with(|| {
+                self.topics.push(OffsetCommitResponseTopic {
+                    name: topic.name.clone(),
+                    topic_id: topic.topic_id,
+                    partitions: Vec::new(),
+                });
+                self.topics.len() - 1
+            });
+        self.topics[place].partitions.push(OffsetCommitResponsePartition {
+            partition_index,
+            error_code,
+        });
     }
 }
 
@@ -124,15 +129,38 @@ async fn commit(call: &Call, request: &OffsetCommitRequest, offsets: Vec<Committ
 
 impl Refusable for OffsetCommitRequest {
     fn refused(&self, _: &Call, code: ErrorCode) -> Option<OffsetCommitResponse> {
-        let mut answered = Vec::new();
+        let mut answered = Answered::default();
         for topic in &self.topics {
             for partition in &topic.partitions {
-                push(&mut answered, topic, partition.partition_index, code);
+                answered.push(topic, partition.partition_index, code);
             }
         }
         Some(OffsetCommitResponse {
-            topics: answered,
+            topics: answered.topics,
             ..Default::default()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_a_topic_stand_together_however_many_topics_there_are() {
+        let topic = |n: usize| OffsetCommitRequestTopic {
+            name: format!("t{n}"),
+            ..Default::default()
+        };
+        // Looked up one by one they would take minutes.
+        let topics: Vec<_> = (0..100_000).chain(0..100_000).map(topic).collect();
+
+        let mut answered = Answered::default();
+        for (place, topic) in topics.iter().enumerate() {
+            answered.push(topic, i32::from(100_000 <= place), ErrorCode::NONE);
+        }
+
+        assert_eq!(answered.topics.len(), 100_000);
+        assert!(answered.topics.iter().all(|topic| topic.partitions.len() == 2));
     }
 }

@@ -1,11 +1,14 @@
 //! Frames that no client sends, and connections that behave badly.
 
 use bytes::Bytes;
+use wire::messages::alter_configs::{AlterConfigsResource, AlterableConfig};
 use wire::messages::create_topics::CreatableTopic;
+use wire::messages::describe_configs::DescribeConfigsResource;
 use wire::messages::fetch::{FetchPartition, FetchTopic};
 use wire::messages::produce::{PartitionProduceData, TopicProduceData};
 use wire::messages::{
-    ApiVersionsRequest, CreateTopicsRequest, FetchRequest, MetadataRequest, ProduceRequest,
+    AlterConfigsRequest, ApiVersionsRequest, CreateTopicsRequest, DescribeConfigsRequest, FetchRequest,
+    MetadataRequest, ProduceRequest,
 };
 use wire::{ErrorCode, Records};
 
@@ -244,4 +247,102 @@ fn what_was_produced_is_fetched_byte_for_byte() {
     // Base offset and leader epoch are the broker's, everything behind the epoch is the client's.
     assert_eq!(stored[16..], sent[16..]);
     assert_eq!(stored[..8], 0_i64.to_be_bytes());
+}
+
+#[test]
+fn a_client_that_asks_for_a_wait_of_weeks_and_goes_keeps_no_connection() {
+    let broker = Broker::start(&["connections.max.idle.ms=1000"]);
+    let mut peer = broker.connect();
+    create(&mut peer, "quiet");
+
+    peer.start(
+        11,
+        &FetchRequest {
+            max_wait_ms: i32::MAX,
+            min_bytes: i32::MAX,
+            topics: vec![FetchTopic {
+                topic: "quiet".into(),
+                partitions: vec![FetchPartition {
+                    partition_max_bytes: 1000,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            }],
+            ..Default::default()
+        },
+    );
+
+    assert!(peer.is_closed());
+}
+
+#[test]
+fn a_client_that_never_reads_its_answers_keeps_no_connection() {
+    let broker = Broker::start(&["connections.max.idle.ms=200", "max.connections=1"]);
+    let mut deaf = broker.connect();
+    deaf.fill(&frame(&header(18, 0, &[])));
+
+    // Its place becomes free.
+    let mut refused = 0;
+    let mut next = broker.connect();
+    next.send(&frame(&header(18, 0, &[])));
+    while next.is_closed() {
+        refused += 1;
+        assert!(refused < 100_000, "the deaf client is still there");
+        next = broker.connect();
+        next.send(&frame(&header(18, 0, &[])));
+    }
+}
+
+/// 50 KB that named one broker ten thousand times stopped the broker for minutes and took 500 MB.
+#[test]
+fn a_resource_that_is_named_ten_thousand_times_is_not_described_as_often() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+    let again = DescribeConfigsResource {
+        resource_type: 4,
+        resource_name: "1".into(),
+        configuration_keys: None,
+    };
+    let request = DescribeConfigsRequest {
+        resources: vec![again; 10_000],
+        include_synonyms: true,
+        include_documentation: true,
+    };
+
+    let answer = peer.ask(4, &request);
+
+    assert_eq!(answer.results.len(), 10_000);
+    assert!(100 < answer.results[15].configs.len());
+    let refused = |code: ErrorCode| code == ErrorCode::INVALID_REQUEST;
+    assert!(
+        answer.results[16..]
+            .iter()
+            .all(|result| refused(result.error_code))
+    );
+}
+
+#[test]
+fn an_error_that_repeats_the_longest_name_is_answered() {
+    let broker = Broker::start(&[]);
+    let mut peer = broker.connect();
+    let config = AlterableConfig {
+        name: "k".repeat(32_767),
+        value: Some("1".into()),
+    };
+    let request = AlterConfigsRequest {
+        resources: vec![AlterConfigsResource {
+            resource_type: 2,
+            resource_name: "t".into(),
+            configs: vec![config.clone(), config],
+        }],
+        validate_only: false,
+    };
+
+    let answer = peer.ask(1, &request);
+
+    assert_eq!(answer.responses[0].error_code, ErrorCode::INVALID_REQUEST);
+    assert_eq!(
+        answer.responses[0].error_message.as_ref().map(String::len),
+        Some(32_767)
+    );
 }
