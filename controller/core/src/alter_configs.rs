@@ -107,15 +107,13 @@ fn wished(resource: &ConfigResource, before: &Overrides, wish: &ConfigWish) -> R
             }
             ConfigOperation::Append(items) => {
                 let mut list = list_of(resource, before, key)?;
-                for item in split(items) {
-                    if !list.contains(&item) {
-                        list.push(item);
-                    }
-                }
+                // A set: the text may have ten thousand items, and a request a thousand of such texts.
+                let mut held: BTreeSet<String> = list.iter().cloned().collect();
+                list.extend(split(items).into_iter().filter(|item| held.insert(item.clone())));
                 after.insert(key.clone(), list.join(","));
             }
             ConfigOperation::Subtract(items) => {
-                let gone = split(items);
+                let gone: BTreeSet<String> = split(items).into_iter().collect();
                 let mut list = list_of(resource, before, key)?;
                 list.retain(|item| !gone.contains(item));
                 after.insert(key.clone(), list.join(","));
