@@ -26,11 +26,16 @@ pub fn read_config_file(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// The environment variables whose name and value are UTF-8, sorted by name.
+/// The environment variables, sorted by name.
 pub fn environment() -> Vec<(String, String)> {
     let mut pairs: Vec<_> = std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .map(|(name, value)| (as_text(&name), as_text(&value)))
         .collect();
     pairs.sort();
     pairs
+}
+
+/// What is no text becomes one that no number and no name is: a setting must not be passed over because of it.
+fn as_text(given: &std::ffi::OsStr) -> String {
+    given.to_string_lossy().into_owned()
 }

@@ -63,6 +63,11 @@ pub(super) fn voters(config: &NodeConfig, errors: &mut Vec<ConfigError>) -> Vec<
         }
         if found.iter().any(|known| known.id == voter.id) {
             errors.push(ConfigError::conflict(VOTERS, &entry, "each number only once"));
+        } else if found
+            .iter()
+            .any(|known| known.host == voter.host && known.port == voter.port)
+        {
+            errors.push(ConfigError::conflict(VOTERS, &entry, "each address only once"));
         }
         found.push(voter);
     }

@@ -114,6 +114,7 @@ fn broken_listeners_are_refused_by_their_key() {
         ("controller.quorum.voters", "-1@127.0.0.1:5", Problem::WrongType),
         ("controller.quorum.voters", "1@0.0.0.0:5", Problem::Conflict),
         ("controller.quorum.voters", "1@a:5,1@b:5", Problem::Conflict),
+        ("controller.quorum.voters", "1@a:5,2@a:5", Problem::Conflict),
         ("controller.quorum.voters", "7@a:5", Problem::Conflict),
         ("cluster.id", "a b", Problem::OutOfRange),
         ("broker.heartbeat.interval.ms", "9000", Problem::Conflict),
