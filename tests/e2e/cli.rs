@@ -107,6 +107,51 @@ fn what_is_produced_is_consumed_with_each_codec_and_stands_on_disk() {
     assert_eq!(dumped, 100_000);
 }
 
+/// `millrace consume --group g | head -1`: what was fetched and could not be printed was committed all the same, and
+/// nobody in the group ever saw it.
+#[test]
+fn a_group_commits_nothing_that_its_reader_did_not_take_in() {
+    let builder = Cluster::builder().set("offsets.topic.replication.factor", 1);
+    let cluster = builder.start().unwrap();
+    let bootstrap = cluster.bootstrap();
+    ask::create(&bootstrap, NewTopic::new("pages", 1, 1)).unwrap();
+    let lines: String = (0..20_000).map(|n| format!("{n:0100}\n")).collect();
+    done(millrace(&bootstrap, &["produce", "pages"], lines.as_bytes()));
+
+    let mut command = Command::new(binary("millrace").unwrap());
+    let arguments = ["consume", "pages", "--from-beginning", "--group", "readers"];
+    command.args(arguments).env("MILLRACE_BOOTSTRAP", &bootstrap);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut first = [0; 101];
+    let mut stdout = child.stdout.take().unwrap();
+    std::io::Read::read_exact(&mut stdout, &mut first).unwrap();
+    drop(stdout);
+    assert!(child.wait().unwrap().success());
+
+    let rest = done(millrace(
+        &bootstrap,
+        &[
+            "consume",
+            "pages",
+            "--from-beginning",
+            "--group",
+            "readers",
+            "--exit-at-end",
+        ],
+        b"",
+    ));
+    // A pipe holds 64 KiB: so much may have been taken for read.
+    assert!(
+        19_000 < rest.lines().count(),
+        "{} lines were left",
+        rest.lines().count()
+    );
+}
+
 /// Who leads, as the command says it.
 fn leader(cluster: &Cluster, topic: &str, partition: usize) -> (NodeId, serde_json::Value) {
     let described = done(millrace(

@@ -250,7 +250,7 @@ impl Printer {
             || self.ends.as_ref().is_some_and(at_end)
     }
 
-    /// Writes as many of these as are wanted, and gives their number.
+    /// Writes as many of these as are wanted, and gives their number; none where nobody reads what is written.
     fn print(&mut self, records: &[Record]) -> usize {
         if records.is_empty() {
             return 0;
@@ -273,11 +273,14 @@ impl Printer {
                     text.push(b'\n');
                 }
             }
-            self.printed += 1;
         }
         let mut out = std::io::stdout().lock();
-        // A reader that has gone away has read enough.
-        self.reader_gone = out.write_all(&text).and_then(|()| out.flush()).is_err();
+        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
+            // A reader that has gone away has read enough. What it did not take in must not be committed as read.
+            self.reader_gone = true;
+            return 0;
+        }
+        self.printed += take as u64;
         take
     }
 
