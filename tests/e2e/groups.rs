@@ -71,3 +71,8 @@ fn a_coordinator_that_was_killed_forgets_nothing() {
     let mut cluster = smallest();
     groups::nothing_is_forgotten(&mut cluster, 40, 5).unwrap();
 }
+
+#[test]
+fn a_commit_comes_back_as_clients_expect_it() {
+    groups::told_as_committed(&smallest()).unwrap();
+}

@@ -7,5 +7,7 @@ mod clients;
 mod config;
 mod groups;
 mod kills;
+mod positions;
 mod rules;
 mod upkeep;
+mod volumes;

@@ -12,6 +12,7 @@ fn only_honest_batches_are_stored() {
     produce::false_counts(&cluster).unwrap();
     produce::broker_only(&cluster).unwrap();
     produce::damage(&cluster).unwrap();
+    produce::keyless(&cluster).unwrap();
     produce::acks_values(&cluster).unwrap();
     produce::timestamps(&cluster).unwrap();
     produce::sequences(&cluster).unwrap();
@@ -37,6 +38,17 @@ fn hostile_bytes_are_answered_or_closed_and_cost_nothing() {
     frames::bad_lengths(&cluster).unwrap();
     frames::idle_connections(&cluster, 300).unwrap();
     admin::names_from_hell(&cluster).unwrap();
+}
+
+#[test]
+fn greedy_connections_take_no_more_than_they_may() {
+    let idle = Duration::from_secs(2);
+    let cluster = Cluster::builder()
+        .set("max.connections.per.ip", 20)
+        .set("connections.max.idle.ms", idle.as_millis())
+        .start()
+        .unwrap();
+    frames::greedy_connections(&cluster, 20, idle).unwrap();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::time::{Duration, Instant};
 
+use tests::cases::rolls;
 use tests::cluster::{Cluster, broker};
 use tests::raw::Connection;
 use tests::raw::requests::NewTopic;
@@ -127,6 +128,35 @@ fn a_topic_made_anew_while_a_broker_was_down_gets_its_replica_there() {
         kept,
         "a second start deletes and sets aside nothing"
     );
+}
+
+#[test]
+fn the_only_replica_leaves_and_comes_back_with_everything() {
+    let mut cluster = Cluster::builder().controllers(3).brokers(3).start().unwrap();
+    rolls::only_replica_leaves(&mut cluster, broker(2)).unwrap();
+}
+
+#[test]
+fn heartbeats_go_on_under_a_flood_of_metadata() {
+    let mut cluster = Cluster::builder()
+        .controllers(3)
+        .brokers(3)
+        .set("broker.heartbeat.interval.ms", 500)
+        .set("broker.session.timeout.ms", 3_000)
+        .start()
+        .unwrap();
+    rolls::heartbeats_under_a_flood(&mut cluster, 300).unwrap();
+}
+
+#[test]
+fn producers_go_on_when_leadership_returns() {
+    let cluster = Cluster::builder()
+        .controllers(3)
+        .brokers(3)
+        .set("auto.leader.rebalance.enable", false)
+        .start()
+        .unwrap();
+    rolls::leadership_returns(cluster).unwrap();
 }
 
 fn strays(cluster: &Cluster) -> Vec<String> {

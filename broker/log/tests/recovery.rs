@@ -103,7 +103,7 @@ fn a_damaged_batch_ends_the_log_and_later_segments_go() {
     assert_eq!(spans(&log.view()).last(), Some(&(base, base + 2)));
 }
 
-/// Tail sizes that are no sizes, and a magic that is none.
+/// BC-085: tail sizes that are no sizes, and a magic that is none.
 #[test]
 fn a_wrong_length_in_the_tail_ends_the_log_there() {
     for (at, bytes) in [
@@ -158,6 +158,7 @@ fn what_an_earlier_leader_wrote_behind_a_later_one_ends_the_log() {
     );
 }
 
+/// BC-084, first half.
 #[test]
 fn a_recovery_point_behind_the_end_is_pulled_back() {
     let (disk, log) = written(LogConfig::default());
@@ -172,6 +173,7 @@ fn a_recovery_point_behind_the_end_is_pulled_back() {
     assert_eq!(log.recovery_point(), Offset(60));
 }
 
+/// BC-084, second half.
 #[test]
 fn a_log_that_ends_before_its_start_begins_anew_there() {
     let (disk, mut log) = written(small_segments());

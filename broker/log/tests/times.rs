@@ -29,6 +29,7 @@ fn newest(log: &Log) -> Option<(i64, i64)> {
         .map(|record| (record.offset.0, record.timestamp))
 }
 
+/// BC-070.
 #[test]
 fn the_first_record_at_or_after_a_time_is_found_within_its_batch() {
     let (_disk, mut log) = fresh(LogConfig::default());

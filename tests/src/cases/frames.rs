@@ -1,4 +1,4 @@
-//! Frames that no client sends: BC-075, BC-149, and connections that stay silent.
+//! Frames that no client sends: BC-075, 149, 150, and connections that stay silent or want too much: BC-153.
 
 use std::net::TcpStream;
 use std::time::Duration;
@@ -140,7 +140,7 @@ fn absurd_bodies() -> Vec<Vec<u8>> {
     bodies
 }
 
-/// Lengths that a frame may not have, and protocols that are not Kafka's.
+/// BC-150: lengths that a frame may not have, and protocols that are not Kafka's; one at a time, and many at once.
 pub fn bad_lengths(cluster: &Cluster) -> Result<String> {
     let address = cluster.address(cluster.brokers()[0])?;
     let hostile: [(&str, &[u8]); 8] = [
@@ -163,8 +163,77 @@ pub fn bad_lengths(cluster: &Cluster) -> Result<String> {
             "{what}: {got:?} instead of a closed connection"
         );
     }
+    let mut all = Vec::new();
+    for (_, bytes) in hostile.iter().cycle().take(AT_ONCE) {
+        let mut connection = Connection::open(&address)?;
+        connection.send_bytes(bytes)?;
+        all.push(connection);
+    }
+    for mut connection in all {
+        let got = connection.answer()?;
+        ensure!(got == Answer::Closed, "{got:?} instead of a closed connection");
+    }
     ask::brokers(&address)?;
-    Ok(format!("{} kinds closed at once", hostile.len()))
+    Ok(format!(
+        "{} kinds closed at once, and {AT_ONCE} together",
+        hostile.len()
+    ))
+}
+
+/// Hostile connections at one moment.
+const AT_ONCE: usize = 500;
+
+/// BC-153: connections that announce much and send nothing, more of them than one address may have, and one that asks for
+/// more than it can be answered. The cluster must have `max.connections.per.ip` and `connections.max.idle.ms` set so.
+pub fn greedy_connections(cluster: &Cluster, by_address: usize, idle: Duration) -> Result<String> {
+    let id: NodeId = cluster.brokers()[0];
+    let address = cluster.address(id)?;
+    let mut first = Connection::open(&address)?;
+    first.api_versions()?;
+    let before = cluster.figures(id)?.resident_bytes;
+    let mut greedy = Vec::new();
+    for _ in 1..by_address {
+        let mut connection = Connection::open(&address)?;
+        connection.send_bytes(&[0x06, 0x40, 0, 0, 1])?;
+        greedy.push(connection);
+    }
+    // Connections are taken in the order in which they come: these are one too many, each.
+    for _ in 0..by_address {
+        let mut surplus = Connection::open(&address)?;
+        surplus.answers_within(idle / 2)?;
+        // It may be closed before it has said anything.
+        let _ = surplus.send_bytes(&[0]);
+        let got = surplus.answer()?;
+        ensure!(got == Answer::Closed, "{got:?} for one too many");
+    }
+    let fetch = waiting_fetch();
+    for _ in 0..PIPELINED {
+        first.send(1, 4, &fetch)?;
+    }
+    let grown = cluster.figures(id)?.resident_bytes.saturating_sub(before);
+    ensure!(grown < GROWTH_BYTES_MAX, "memory grew by {} MiB", grown >> 20);
+    for mut connection in greedy {
+        connection.answers_within(idle * 4)?;
+        let got = connection.answer()?;
+        ensure!(got == Answer::Closed, "{got:?} after {idle:?} of silence");
+    }
+    drop(first);
+    crate::wait::until("others are served", idle * 4, || ask::brokers(&address))?;
+    Ok(format!(
+        "{by_address} of {} let in, closed when idle; memory +{} KiB",
+        2 * by_address,
+        grown >> 10
+    ))
+}
+
+/// Requests sent without waiting for an answer.
+const PIPELINED: usize = 2_000;
+
+/// The body of a Fetch v4 of nothing, which waits for half a minute.
+fn waiting_fetch() -> Vec<u8> {
+    let mut body = Writer::new();
+    body.i32(-1).i32(30_000).i32(1).i32(1 << 20).i8(0).count(0);
+    body.bytes().to_vec()
 }
 
 /// So many connections that say nothing, half of a length, or half of a frame, while others are served.

@@ -1,4 +1,4 @@
-//! Coordinators that come back: BC-005.
+//! Coordinators that come back, and what they tell of a commit: BC-005, 076.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,8 @@ use anyhow::{Context, Result, ensure};
 use super::expect;
 use crate::cluster::Cluster;
 use crate::raw::Connection;
-use crate::raw::requests::NewTopic;
+use crate::raw::groups::Told;
+use crate::raw::requests::{NewTopic, code};
 use crate::{ask, wait};
 
 const TOPIC: &str = "bc-005";
@@ -80,6 +81,54 @@ pub fn nothing_is_forgotten(cluster: &mut Cluster, groups: usize, commits: usize
         seen.told(groups),
         began.elapsed().as_millis()
     ))
+}
+
+/// BC-076: what a commit says comes back as clients expect it: an empty text where there was none, the epoch or −1, −1
+/// without an error for what was never committed, and everything where nothing is named.
+pub fn told_as_committed(cluster: &Cluster) -> Result<String> {
+    let (topic, group) = ("bc-076", "bc-076-group");
+    ask::create(&cluster.bootstrap(), NewTopic::new(topic, 5, 1))?;
+    let longest = "m".repeat(4096);
+    let commits = [
+        (0, (10, 3), None),
+        (1, (11, -1), Some("")),
+        (2, (12, 0), Some(longest.as_str())),
+    ];
+    let mut connection = wait::until("a coordinator that serves", BACK_WITHIN, || {
+        let (_, address) = ask::coordinator(&cluster.bootstrap(), group)?;
+        let mut connection = Connection::open(&address)?;
+        let got = connection.commit_saying(group, (topic, 0), (1, -1), None)?;
+        ensure!(got == code::NONE, "error {got}");
+        Ok(connection)
+    })?;
+    for (partition, at, metadata) in commits {
+        let got = connection.commit_saying(group, (topic, partition), at, metadata)?;
+        expect("a commit", got, &[code::NONE])?;
+    }
+    let more = format!("{longest}m");
+    let got = connection.commit_saying(group, (topic, 3), (13, -1), Some(&more))?;
+    expect("4097 bytes of metadata", got, &[code::OFFSET_METADATA_TOO_LARGE])?;
+    for version in 1..=5 {
+        let told = |partition, (offset, epoch), metadata: &str| Told {
+            topic: topic.to_owned(),
+            partition,
+            offset,
+            leader_epoch: (version >= 5).then_some(epoch),
+            metadata: Some(metadata.to_owned()),
+            error: code::NONE,
+        };
+        let committed = commits.map(|(partition, at, metadata)| told(partition, at, metadata.unwrap_or("")));
+        let nothing = |partition| told(partition, (-1, -1), "");
+        let named = connection.offsets_told(version, group, Some((topic, &[0, 1, 2, 3, 99])))?;
+        let wanted = [&committed[..], &[nothing(3), nothing(99)]].concat();
+        ensure!(named == wanted, "v{version}: {named:?} instead of {wanted:?}");
+        if version >= 2 {
+            let mut all = connection.offsets_told(version, group, None)?;
+            all.sort_by_key(|one| one.partition);
+            ensure!(all == committed, "v{version}: {all:?} instead of {committed:?}");
+        }
+    }
+    Ok("three commits as they were made, in five versions; 4097 bytes refused".to_owned())
 }
 
 #[derive(Default)]

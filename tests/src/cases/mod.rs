@@ -11,6 +11,7 @@ pub mod fetch;
 pub mod frames;
 pub mod groups;
 pub mod names;
+pub mod positions;
 pub mod produce;
 pub mod quorum;
 pub mod replicas;

@@ -1,4 +1,4 @@
-//! What a leader must refuse to store: BC-056, 057, 058, 060, 061, 063.
+//! What a leader must refuse to store: BC-056, 057, 058, 059, 060, 061, 063.
 
 use std::time::Duration;
 
@@ -199,6 +199,26 @@ pub fn damage(cluster: &Cluster) -> Result<String> {
         "it came back as {read:?}"
     );
     Ok("3 damages refused, the leader epoch overwritten".to_owned())
+}
+
+/// BC-059, as far as nothing is compacted yet: a record without a key in a compacted topic is named, and none is stored.
+pub fn keyless(cluster: &Cluster) -> Result<String> {
+    let name = "bc-059";
+    let mut leader = topic(cluster, name, &[("cleanup.policy", "compact")])?;
+    let mut five = Batch::of(&[b"0", b"1", b"2", b"3", b"4"]);
+    for record in &mut five.records {
+        record.key = Some(b"key".to_vec());
+    }
+    five.records[2].key = None;
+    let got = leader.produce(name, 0, -1, &five.bytes())?;
+    expect("a record without a key", got.error, &[code::INVALID_RECORD])?;
+    let named: Vec<i32> = got.record_errors.iter().map(|(index, _)| *index).collect();
+    ensure!(named == [2], "it names records {named:?} instead of record 2");
+    ensure!(end(&mut leader, name)? == 0, "something was stored");
+    five.records[2].key = Some(b"key".to_vec());
+    let got = leader.produce(name, 0, -1, &five.bytes())?;
+    expect("the same with five keys", got.error, &[code::NONE])?;
+    Ok("record 2 of 5 named, nothing stored".to_owned())
 }
 
 /// BC-060, what one broker shows: acks values, and acks=0 that fails.

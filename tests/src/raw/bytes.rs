@@ -119,6 +119,16 @@ impl<'a> Reader<'a> {
         Ok(String::from_utf8(self.raw(length)?.to_vec())?)
     }
 
+    /// A string, or nothing where it is null.
+    pub fn nullable_string(&mut self) -> Result<Option<String>> {
+        let length = self.i16()?;
+        if length < 0 {
+            return Ok(None);
+        }
+        let bytes = self.raw(usize::try_from(length)?)?;
+        Ok(Some(String::from_utf8(bytes.to_vec())?))
+    }
+
     /// Bytes with their length, empty where they are null.
     pub fn sized(&mut self) -> Result<&'a [u8]> {
         let length = usize::try_from(self.i32()?.max(0))?;

@@ -1,6 +1,6 @@
 //! What the tests ask of group coordinators.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 
 use super::Connection;
 use super::bytes::{Reader, Writer};
@@ -19,6 +19,23 @@ pub struct Committed {
     pub partition: i32,
     /// −1 if there is none.
     pub offset: i64,
+    /// Why it is not told.
+    pub error: i16,
+}
+
+/// A committed offset with all that its committer said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Of which topic.
+    pub topic: String,
+    /// Of which partition.
+    pub partition: i32,
+    /// −1 if there is none.
+    pub offset: i64,
+    /// Leader epoch of the record before; only versions from 5 on tell it.
+    pub leader_epoch: Option<i32>,
+    /// Nothing where it is null.
+    pub metadata: Option<String>,
     /// Why it is not told.
     pub error: i16,
 }
@@ -85,6 +102,81 @@ impl Connection {
         Ok(codes.into_iter().flatten().collect())
     }
 
+    /// OffsetCommit v6 of one partition from outside of the group; gives its code.
+    pub fn commit_saying(
+        &mut self,
+        group: &str,
+        (topic, partition): (&str, i32),
+        (offset, leader_epoch): (i64, i32),
+        metadata: Option<&str>,
+    ) -> Result<i16> {
+        let mut body = Writer::new();
+        body.string(group).i32(-1).string("").count(1).string(topic);
+        body.count(1).i32(partition).i64(offset).i32(leader_epoch);
+        match metadata {
+            Some(text) => body.string(text),
+            None => body.null_string(),
+        };
+        let answer = self.ask(OFFSET_COMMIT, 6, body.bytes())?;
+        let mut reader = Reader::new(&answer);
+        reader.i32()?;
+        let codes = reader.list(|reader| {
+            reader.string()?;
+            reader.list(|reader| {
+                reader.i32()?;
+                reader.i16()
+            })
+        })?;
+        reader.end()?;
+        codes
+            .concat()
+            .first()
+            .copied()
+            .context("a code for the partition")
+    }
+
+    /// OffsetFetch v1 to v5 of some partitions of a topic, or of everything that the group has committed.
+    pub fn offsets_told(
+        &mut self,
+        version: i16,
+        group: &str,
+        wanted: Option<(&str, &[i32])>,
+    ) -> Result<Vec<Told>> {
+        ensure!(
+            (1..=5).contains(&version),
+            "version {version} is not written here"
+        );
+        let mut body = Writer::new();
+        body.string(group);
+        match wanted {
+            Some((topic, partitions)) => {
+                body.count(1).string(topic).count(partitions.len());
+                partitions.iter().fold(&mut body, |body, index| body.i32(*index));
+            }
+            None => {
+                body.i32(-1);
+            }
+        }
+        let answer = self.ask(OFFSET_FETCH, version, body.bytes())?;
+        let mut reader = Reader::new(&answer);
+        if version >= 3 {
+            reader.i32()?;
+        }
+        let topics = reader.list(|reader| {
+            let topic = reader.string()?;
+            reader.list(|reader| told(reader, version, &topic))
+        })?;
+        if version >= 2 {
+            let error = reader.i16()?;
+            ensure!(
+                error == 0,
+                "OffsetFetch v{version} was answered with error {error}"
+            );
+        }
+        reader.end()?;
+        Ok(topics.concat())
+    }
+
     /// Joins a group as its only member and takes everything; gives the member's id and the generation.
     pub fn join_alone(&mut self, group: &str, session_ms: i32) -> Result<(String, i32)> {
         let mut body = Writer::new();
@@ -113,4 +205,17 @@ impl Connection {
         let answer = self.ask(HEARTBEAT, 0, body.bytes())?;
         Reader::new(&answer).i16()
     }
+}
+
+fn told(reader: &mut Reader<'_>, version: i16, topic: &str) -> Result<Told> {
+    let (partition, offset) = (reader.i32()?, reader.i64()?);
+    let leader_epoch = (version >= 5).then(|| reader.i32()).transpose()?;
+    Ok(Told {
+        topic: topic.to_owned(),
+        partition,
+        offset,
+        leader_epoch,
+        metadata: reader.nullable_string()?,
+        error: reader.i16()?,
+    })
 }

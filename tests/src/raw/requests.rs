@@ -12,9 +12,14 @@ pub mod code {
     pub const OFFSET_OUT_OF_RANGE: i16 = 1;
     pub const CORRUPT_MESSAGE: i16 = 2;
     pub const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
+    pub const LEADER_NOT_AVAILABLE: i16 = 5;
     pub const NOT_LEADER_OR_FOLLOWER: i16 = 6;
     pub const REQUEST_TIMED_OUT: i16 = 7;
     pub const MESSAGE_TOO_LARGE: i16 = 10;
+    pub const OFFSET_METADATA_TOO_LARGE: i16 = 12;
+    pub const COORDINATOR_LOAD_IN_PROGRESS: i16 = 14;
+    pub const COORDINATOR_NOT_AVAILABLE: i16 = 15;
+    pub const NOT_COORDINATOR: i16 = 16;
     pub const INVALID_TOPIC_EXCEPTION: i16 = 17;
     pub const NOT_ENOUGH_REPLICAS: i16 = 19;
     pub const NOT_ENOUGH_REPLICAS_AFTER_APPEND: i16 = 20;
@@ -30,6 +35,9 @@ pub mod code {
     pub const DUPLICATE_SEQUENCE_NUMBER: i16 = 46;
     pub const OUT_OF_ORDER_SEQUENCE_NUMBER: i16 = 45;
     pub const TRANSACTIONAL_ID_AUTHORIZATION_FAILED: i16 = 53;
+    pub const FENCED_LEADER_EPOCH: i16 = 74;
+    pub const UNKNOWN_LEADER_EPOCH: i16 = 75;
+    pub const OFFSET_NOT_AVAILABLE: i16 = 78;
     pub const PREFERRED_LEADER_NOT_AVAILABLE: i16 = 80;
     pub const ELIGIBLE_LEADERS_NOT_AVAILABLE: i16 = 83;
     pub const ELECTION_NOT_NEEDED: i16 = 84;
@@ -297,6 +305,41 @@ impl Connection {
             .into_iter()
             .flatten()
             .next()
+            .context("no partition in the answer")
+    }
+
+    /// OffsetForLeaderEpoch v3 of one partition, as a consumer asks it: error, epoch, where that epoch ends.
+    pub fn epoch_end(
+        &mut self,
+        topic: &str,
+        index: i32,
+        current: i32,
+        epoch: i32,
+    ) -> Result<(i16, i32, i64)> {
+        let mut body = Writer::new();
+        body.i32(-1)
+            .count(1)
+            .string(topic)
+            .count(1)
+            .i32(index)
+            .i32(current)
+            .i32(epoch);
+        let answer = self.ask(23, 3, body.bytes())?;
+        let mut reader = Reader::new(&answer);
+        reader.i32()?;
+        let topics = reader.list(|reader| {
+            reader.string()?;
+            reader.list(|reader| {
+                let error = reader.i16()?;
+                reader.i32()?;
+                Ok((error, reader.i32()?, reader.i64()?))
+            })
+        })?;
+        reader.end()?;
+        topics
+            .concat()
+            .first()
+            .copied()
             .context("no partition in the answer")
     }
 

@@ -61,10 +61,7 @@ fn same_hash_in_both_builds() -> Result<String> {
     let hashes = |profile: &[&str]| -> Result<Vec<String>> {
         let mut command = Command::new(env!("CARGO"));
         command.current_dir(workspace()).args(["run", "-q"]).args(profile);
-        let output = command
-            .args(["--bin", "sim", "--"])
-            .args(&arguments)
-            .output()?;
+        let output = command.args(["--bin", "sim", "--"]).args(&arguments).output()?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         ensure!(
             output.status.success(),
