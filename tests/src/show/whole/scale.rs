@@ -88,12 +88,27 @@ impl Scale {
         }
         let created = began.elapsed();
         self.everything_serves()?;
+        self.everything_is_open(broker(1))?;
         let all = began.elapsed();
         Ok(format!(
-            "created after {} ms, every replica in sync after {} ms",
+            "created after {} ms, every replica in sync and its log there after {} ms",
             created.as_millis(),
             all.as_millis()
         ))
+    }
+
+    /// The only replica is in sync before its log is there: a broker has to say itself how many it holds.
+    fn everything_is_open(&self, id: NodeId) -> Result<()> {
+        let (address, wanted) = (self.cluster.watched_at(id)?, self.replicas_of_one());
+        wait::until("every log is there", PATIENCE, || {
+            let scrape = watch::scrape(&address)?.body;
+            let counted = watch::value(&scrape, "kafka_server_replicamanager_partitioncount")?;
+            ensure!(
+                counted as usize == wanted,
+                "{counted} partitions are counted, not {wanted}"
+            );
+            Ok(())
+        })
     }
 
     /// Every partition has a leader, and all its replicas are in sync.
@@ -116,11 +131,6 @@ impl Scale {
         watch::scrape(&address)?;
         let scrape = watch::scrape(&address)?;
         let series = watch::series(&scrape.body);
-        let counted = watch::value(&scrape.body, "kafka_server_replicamanager_partitioncount")?;
-        ensure!(
-            counted as usize == replicas,
-            "{counted} partitions are counted, not {replicas}"
-        );
         let controller = watch::scrape(&self.cluster.watched_at(self.cluster.controllers()[0])?)?;
         let more = figures.resident_bytes.saturating_sub(self.base.resident_bytes);
         let figure = format!(
