@@ -41,7 +41,8 @@ const MUTANTS: &[Mutant] = &[
             roles: &[Role::Broker],
             brokers: 3,
             case: replicas::a_diverged_leader_is_cut_back,
-            says: "holds what the leader holds",
+            // What it keeps makes every further fetch diverge: it is cut back for ever and never in sync again.
+            says: "all of diverged in sync",
         },
     },
     Mutant {
