@@ -11,14 +11,5 @@ pub mod v1 {
     tonic::include_proto!("millrace.v1");
 }
 
-/// A message, as far as its bytes are concerned.
-pub trait OnTheWire {
-    /// How large it is, in bytes.
-    fn size_bytes(&self) -> usize;
-}
-
-impl<M: prost::Message> OnTheWire for M {
-    fn size_bytes(&self) -> usize {
-        self.encoded_len()
-    }
-}
+/// What all messages can do: so that who sends one can ask for its size.
+pub use prost::Message;

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use millrace_proto::OnTheWire;
+use millrace_proto::Message;
 use millrace_proto::v1::admin_client::AdminClient;
 use millrace_proto::v1::{
     AllocateProducerIdsReply, AllocateProducerIdsRequest, AlterConfigsReply, AlterConfigsRequest,
@@ -48,7 +48,7 @@ pub enum Unanswered {
 }
 
 /// A command and its reply.
-pub trait Command: OnTheWire + Clone + Send + 'static {
+pub trait Command: Message + Clone + Send + 'static {
     /// What the controller answers.
     type Reply: Send;
 
@@ -100,7 +100,7 @@ pub async fn forward<C: Command>(
     time: Duration,
 ) -> Result<C::Reply, Unanswered> {
     // Sent, it would look like a controller that is gone, and be sent again and again until the time is over.
-    let given = command.size_bytes();
+    let given = command.encoded_len();
     if MESSAGE_BYTES_MAX < given {
         return Err(Unanswered::TooLarge { given });
     }
