@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
+use metadata::ids::TopicId;
 
 use crate::group::{
     Client, Commit, CommittedOffset, Described, Effect, Event, Fetch, FetchTopic, Generation, Heartbeat,
@@ -212,7 +213,14 @@ impl Bench {
     }
 
     pub fn fetched(&mut self, partition: i32) -> Option<i64> {
-        let to = self.ask(Request::Fetch(fetch(partition, Stability::Any)));
+        self.fetched_of(None, partition)
+    }
+
+    /// As [`Self::fetched`], of the topic that has the name now, if any.
+    pub fn fetched_of(&mut self, topic: Option<TopicId>, partition: i32) -> Option<i64> {
+        let mut asked = fetch(partition, Stability::Any);
+        asked.topics.as_mut().unwrap()[0].id = topic;
+        let to = self.ask(Request::Fetch(asked));
         self.offset_in(to).unwrap()
     }
 
