@@ -52,7 +52,8 @@ pub fn cargo_tests(arguments: &[&str]) -> Result<u64> {
 
 fn suite() -> Result<String> {
     let suites = at_least("suites", cargo_tests(&["--lib", "librarys_suite"])?, 2)?;
-    let laws = at_least("tests", cargo_tests(&["--lib", "quorum::"])?, 15)?;
+    let all = ["--lib", "--test", "cluster", "--test", "metrics", "quorum"];
+    let laws = at_least("tests", cargo_tests(&all)?, 24)?;
     Ok(format!(
         "openraft's suite on {suites} stores, {laws} tests of store and quorum"
     ))
