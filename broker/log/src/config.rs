@@ -90,7 +90,7 @@ pub struct LogConfig {
     pub retention_bytes: Option<u64>,
     /// When an idle producer is forgotten (`producer.id.expiration.ms`).
     pub producer_id_expiration_ms: u64,
-    /// Largest size to which one batch may decompress. Kafka has no such limit; a few bytes could fill memory.
+    /// Largest size to which one batch may decompress (`max.decompressed.message.bytes`): a few bytes could fill memory.
     pub decompressed_bytes_max: u32,
 }
 
