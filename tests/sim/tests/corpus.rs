@@ -5,6 +5,8 @@
     reason = "a failing seed is printed with its replay command"
 )]
 
+use std::time::Duration;
+
 use sim::corpus;
 use sim::marks::Marks;
 use sim::plan::{FaultKind, Limits, Topology};
@@ -81,4 +83,16 @@ fn what_was_cut_off_does_not_come_back_with_a_power_loss() {
 #[test]
 fn a_cut_on_a_full_disk_is_told_to_the_replica() {
     must_hold(2_750_133_171, &Limits::default());
+}
+
+/// A broker that had lost power but nothing of its log counted as one that may lead, and the only other one got an empty
+/// disk: nobody could lead any more. To a controller each unclean stop is the same, so the faults keep clear of that.
+#[test]
+fn whoever_comes_back_from_a_power_loss_is_not_counted_on_to_lead() {
+    let limits = Limits {
+        faults: Some(vec![6, 8, 9]),
+        safety_max: Some(Duration::from_millis(13_337)),
+        ..Limits::default()
+    };
+    must_hold(2_937_984_658, &limits);
 }

@@ -274,16 +274,14 @@ impl World {
     }
 
     fn lose_power(&mut self, broker: i32, fault: Fault) -> Option<String> {
-        let covered = self.plan.flush_every_batch || self.may_taint(broker);
-        if !covered {
-            let killed = self.kill(NodeId::Broker(broker), fault.lasts);
-            return killed.then(|| format!("broker {broker} is killed"));
-        }
-        if !self.crash(NodeId::Broker(broker), fault.lasts) {
-            return None;
-        }
-        if !self.plan.flush_every_batch {
+        // Where each batch is synced before its answer, a broker keeps with its power gone what a killed one keeps.
+        let as_a_kill = self.plan.flush_every_batch;
+        if !as_a_kill && self.may_taint(broker) && self.crash(NodeId::Broker(broker), fault.lasts) {
             self.tainted.insert(broker, self.brokers[&broker].boot);
+        } else if !self.kill(NodeId::Broker(broker), fault.lasts) {
+            return None;
+        } else if !as_a_kill {
+            return Some(format!("broker {broker} is killed"));
         }
         self.disks[&broker].crash(fault.dice);
         Some(format!("broker {broker} loses power"))
