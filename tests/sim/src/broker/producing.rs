@@ -32,6 +32,10 @@ pub(super) struct Connection {
     requests: BTreeMap<RequestId, (ClientRequest, Moment)>,
     answers: BTreeMap<RequestId, ClientAnswer>,
     last_answered: Option<u64>,
+    /// To be carried out, in order: what one leads to comes behind those that are there.
+    effects: VecDeque<Effect>,
+    /// Somebody carries them out: whoever adds more leaves them to him.
+    carried: bool,
 }
 
 /// One request of one connection.
@@ -58,6 +62,8 @@ impl Broker {
             requests: BTreeMap::new(),
             answers: BTreeMap::new(),
             last_answered: None,
+            effects: VecDeque::new(),
+            carried: false,
         };
         self.connections.insert(key, connection);
     }
@@ -122,34 +128,49 @@ impl Broker {
     }
 
     fn carry_pipeline(&mut self, at: At, key: StreamKey, effects: Vec<Effect>, out: &mut Vec<Output>) {
-        for effect in effects {
-            match effect {
-                Effect::Start(request) => self.begin(
-                    at,
-                    Place {
-                        connection: key,
-                        request,
-                    },
-                    out,
-                ),
-                Effect::Send(request) => {
-                    let Some(connection) = self.connections.get_mut(&key) else {
-                        return;
-                    };
-                    let (asked, _) = connection.requests.remove(&request).expect("it was asked");
-                    let answer = connection.answers.remove(&request).expect("it has ended");
-                    let before = connection.last_answered.replace(asked.number);
-                    if let Some(before) = before.filter(|before| asked.number <= *before) {
-                        let (by, number) = (self.incarnation, asked.number);
-                        out.push(Output::Fact(Fact::AnsweredOutOfOrder { by, number, before }));
-                    }
-                    out.push(Output::Say(key, Word::Answer(asked.number, answer)));
-                    self.step_pipeline(at, key, Event::Sent(request), out);
+        let Some(connection) = self.connections.get_mut(&key) else {
+            return;
+        };
+        connection.effects.extend(effects);
+        if std::mem::replace(&mut connection.carried, true) {
+            return;
+        }
+        while let Some(connection) = self.connections.get_mut(&key) {
+            let Some(effect) = connection.effects.pop_front() else {
+                connection.carried = false;
+                return;
+            };
+            self.carry_effect(at, key, effect, out);
+        }
+    }
+
+    fn carry_effect(&mut self, at: At, key: StreamKey, effect: Effect, out: &mut Vec<Output>) {
+        match effect {
+            Effect::Start(request) => self.begin(
+                at,
+                Place {
+                    connection: key,
+                    request,
+                },
+                out,
+            ),
+            Effect::Send(request) => {
+                let Some(connection) = self.connections.get_mut(&key) else {
+                    return;
+                };
+                let (asked, _) = connection.requests.remove(&request).expect("it was asked");
+                let answer = connection.answers.remove(&request).expect("it has ended");
+                let before = connection.last_answered.replace(asked.number);
+                if let Some(before) = before.filter(|before| asked.number <= *before) {
+                    let (by, number) = (self.incarnation, asked.number);
+                    out.push(Output::Fact(Fact::AnsweredOutOfOrder { by, number, before }));
                 }
-                Effect::Close => {
-                    out.push(Output::Close(key));
-                    self.client_left(at, key, out);
-                }
+                out.push(Output::Say(key, Word::Answer(asked.number, answer)));
+                self.step_pipeline(at, key, Event::Sent(request), out);
+            }
+            Effect::Close => {
+                out.push(Output::Close(key));
+                self.client_left(at, key, out);
             }
         }
     }
