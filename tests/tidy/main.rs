@@ -8,6 +8,7 @@
 mod imports;
 mod lengths;
 mod purity;
+mod rules;
 mod source;
 mod words;
 
@@ -253,4 +254,24 @@ fn a_missing_page_is_caught() {
         words::folders_without_a_page(&tree, &["README.md"]),
         ["broker/README.md: missing"]
     );
+}
+
+#[test]
+fn every_rule_that_is_cited_is_written_down() {
+    holds(rules::cited_and_not_written(&Tree::of_this_workspace()));
+}
+
+#[test]
+fn a_rule_that_is_written_nowhere_is_caught() {
+    let tree = Tree::planted("broker/src/a.rs", "//! As Kafka does (F\u{2d}27, R9\u{2e}1).\n");
+    assert_eq!(rules::cited_and_not_written(&tree).len(), 2);
+    let other = Tree::planted("broker/src/a.rs", "//! UTF-8, topic-1, R2D2, v1.10, A-b.\n");
+    assert_eq!(rules::cited_and_not_written(&other).len(), 0);
+}
+
+#[test]
+fn no_rule_is_written_down_that_nothing_cites() {
+    holds(rules::written_and_not_cited(&Tree::of_this_workspace()));
+    let idle = Tree::planted("broker/RULES.md", "- **F-27** A leader.\n");
+    assert_eq!(rules::written_and_not_cited(&idle).len(), 1);
 }

@@ -1,4 +1,4 @@
-//! What a broker's coming and going does to its partitions (the table of R3.6).
+//! What a broker's coming and going does to its partitions (R1.6, R1.32, R3.80).
 //!
 //! Only partition changes: whoever calls adds the registration's own record, before or after.
 
