@@ -87,6 +87,11 @@ impl World {
                 Some(format!("the disk of broker {broker} is slow by {penalty:?}"))
             }
             FaultKind::FullDisk => {
+                // A broker that cannot write may end, which is a kill to a controller.
+                if !self.may_kill(broker) {
+                    return None;
+                }
+                self.full.insert(broker);
                 self.disks[&broker].set_capacity(Some(0));
                 Some(format!("the disk of broker {broker} is full"))
             }
@@ -135,7 +140,10 @@ impl World {
                     process.disk_penalty = Duration::ZERO;
                 }
             }
-            FaultKind::FullDisk => self.disks[&broker].set_capacity(None),
+            FaultKind::FullDisk => {
+                self.full.remove(&broker);
+                self.disks[&broker].set_capacity(None);
+            }
             _ => return,
         }
         self.tell(format!("fault {place} is over"));
@@ -264,7 +272,8 @@ impl World {
             let may_lead = state.in_sync.iter().chain(&state.eligible);
             state.replicas.contains(&me) && may_lead.filter(|other| **other != me).count() == 0
         });
-        others + 1 < self.plan.min_in_sync && !is_needed && self.killed.keys().all(|id| *id == broker)
+        let mut may_be_killed = self.killed.keys().chain(&self.full);
+        others + 1 < self.plan.min_in_sync && !is_needed && may_be_killed.all(|id| *id == broker)
     }
 
     /// Whether a broker may be killed: a controller cannot tell a kill from a power loss, and would give the place of

@@ -114,8 +114,10 @@ pub struct World {
     refuse_until: Duration,
     /// Brokers that lost what they had not synced, or everything, and are not back in every in-sync set: with their process number then.
     tainted: BTreeMap<i32, u32>,
-    /// Brokers that were killed and are not back in every in-sync set.
+    /// Brokers that were killed, or ended for want of room, and are not back in every in-sync set.
     killed: BTreeMap<i32, u32>,
+    /// Brokers whose disk is full.
+    full: BTreeSet<i32>,
     stopping: BTreeSet<i32>,
     topics_created: BTreeSet<usize>,
     /// The newest committed image.
@@ -158,6 +160,7 @@ impl World {
             refuse_until: Duration::ZERO,
             tainted: BTreeMap::new(),
             killed: BTreeMap::new(),
+            full: BTreeSet::new(),
             stopping: BTreeSet::new(),
             topics_created: BTreeSet::new(),
             newest: Arc::default(),

@@ -139,7 +139,10 @@ impl World {
         let NodeId::Broker(id) = from.node else { return };
         let (word, why) = match exit {
             Exit::Stopped(why) => ("stopped", why),
-            Exit::Failed(why) => ("failed", why),
+            Exit::Failed(why) => {
+                self.killed.insert(id, from.boot);
+                ("failed", why)
+            }
         };
         self.tell(format!("broker {id} {word}: {why}"));
         if let Some(slot) = self.brokers.get_mut(&id) {
