@@ -7,7 +7,7 @@ use millrace_proto::v1::{StatusReply, StatusRequest, VoterStatus};
 use serde::Serialize;
 use tokio::time::timeout;
 use wire::messages::DescribeQuorumRequest;
-use wire::messages::describe_quorum::{RequestPartitionData, RequestTopicData};
+use wire::messages::describe_quorum::{Node, RequestPartitionData, RequestTopicData, ResponsePartitionData};
 
 use crate::address::Address;
 use crate::ask;
@@ -16,6 +16,10 @@ use crate::outcome::Failure;
 
 /// How long a controller may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(3);
+
+/// A follower that its leader has not heard for so long is silent: Kafka's `controller.quorum.fetch.timeout.ms`, after
+/// which a live one would have asked again several times.
+const SILENT_AFTER_MS: i64 = 2_000;
 
 /// The quorum, as far as it can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -39,6 +43,8 @@ pub struct ControllerView {
     pub address: Option<String>,
     /// What it is: leader, follower, candidate, learner; or why that is not known.
     pub state: String,
+    /// Whether it answers: this command or, where it was not asked, its leader.
+    pub answers: bool,
     /// The end of its metadata log.
     pub log_end: Option<i64>,
     /// How many records it is behind the leader.
@@ -72,29 +78,60 @@ pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failur
             "the quorum cannot be described: the answer is empty".to_owned(),
         ));
     };
-    ask::refuse(log.error_code, None, "the quorum cannot be described")?;
-    let ends = log
+    ask::refuse(
+        log.error_code,
+        log.error_message.as_deref(),
+        "the quorum cannot be described",
+    )?;
+    Ok(Some(described(log, &answer.nodes)))
+}
+
+/// What the leader says of all. Who is silent is judged by its own clock: this machine's may be another.
+fn described(log: &ResponsePartitionData, nodes: &[Node]) -> QuorumView {
+    let own = log
         .current_voters
         .iter()
-        .map(|voter| (voter.replica_id, voter.log_end_offset));
-    let leader_end = ends
-        .clone()
-        .find(|(id, _)| *id == log.leader_id)
-        .map(|(_, end)| end);
-    let controllers = ends.map(|(id, end)| ControllerView {
-        id: Some(id),
-        address: None,
-        state: if id == log.leader_id { "leader" } else { "follower" }.to_owned(),
-        log_end: Some(end).filter(|end| 0 <= *end),
-        lag: leader_end.map(|leader| (leader - end).max(0)),
-        quarantine: None,
+        .find(|voter| voter.replica_id == log.leader_id);
+    // Versions before 1 tell no times at all, not even the leader's: then nothing is known of silence.
+    let now_ms = own.map(|own| own.last_fetch_timestamp).filter(|now| 0 <= *now);
+    let controllers = log.current_voters.iter().map(|voter| {
+        let heard_at = Some(voter.last_fetch_timestamp).filter(|at| 0 <= *at);
+        let ago_ms = |now: i64| heard_at.map(|at| now.saturating_sub(at));
+        let silence = now_ms.and_then(|now| silence(ago_ms(now)));
+        let is_leader = voter.replica_id == log.leader_id;
+        let role = if is_leader { "leader" } else { "follower" };
+        ControllerView {
+            id: Some(voter.replica_id),
+            address: address_of(voter.replica_id, nodes),
+            answers: silence.is_none(),
+            state: silence.unwrap_or_else(|| role.to_owned()),
+            log_end: Some(voter.log_end_offset).filter(|end| 0 <= *end),
+            lag: own.map(|own| own.log_end_offset.saturating_sub(voter.log_end_offset).max(0)),
+            quarantine: None,
+        }
     });
-    Ok(Some(QuorumView {
+    QuorumView {
         cluster_id: None,
         leader: Some(log.leader_id).filter(|id| 0 <= *id),
         term: u64::try_from(log.leader_epoch).ok(),
         controllers: controllers.collect(),
-    }))
+    }
+}
+
+/// How long a member has been silent towards its leader, in words; none where it was heard just now.
+fn silence(ago_ms: Option<i64>) -> Option<String> {
+    match ago_ms {
+        None => Some("silent since its leader was elected".to_owned()),
+        Some(ago) if SILENT_AFTER_MS <= ago => Some(format!("silent for {} s", ago / 1_000)),
+        Some(_) => None,
+    }
+}
+
+/// The first listener of a node, as of version 2.
+fn address_of(id: i32, nodes: &[Node]) -> Option<String> {
+    let listener = nodes.iter().find(|node| node.node_id == id)?.listeners.first()?;
+    let (host, port) = (listener.host.clone(), listener.port);
+    Some(Address { host, port }.to_string())
 }
 
 /// Asks every one of these controllers, all at once.
@@ -200,6 +237,7 @@ impl<'a> Leading<'a> {
         ControllerView {
             id,
             address: Some(address.to_string()),
+            answers: told.is_some(),
             state: match answer {
                 Ok(reply) => reply.role.clone(),
                 Err(reason) => format!("does not answer: {reason}"),
@@ -211,10 +249,12 @@ impl<'a> Leading<'a> {
     }
 
     fn view_of_unasked(&self, voter: &VoterStatus) -> ControllerView {
+        let silence = silence(voter.last_fetch_ms);
         ControllerView {
             id: Some(voter.id),
             address: Some(voter.address.clone()),
-            state: "was not asked".to_owned(),
+            answers: silence.is_none(),
+            state: silence.unwrap_or_else(|| "was not asked".to_owned()),
             log_end: voter.log_end,
             lag: self.lag(voter.log_end),
             quarantine: None,
@@ -226,6 +266,7 @@ impl<'a> Leading<'a> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
+    use wire::messages::describe_quorum::{Listener, ReplicaState};
 
     fn at(port: u16) -> Address {
         format!("127.0.0.1:{port}").parse().unwrap()
@@ -237,6 +278,7 @@ mod tests {
             id,
             address: at(90 + id as u16).to_string(),
             log_end,
+            last_fetch_ms: log_end.map(|_| 40),
             ..Default::default()
         };
         let voters = if active {
@@ -273,7 +315,7 @@ mod tests {
             [
                 (Some(1), "leader", Some(0)),
                 (Some(2), "follower", Some(3)),
-                (Some(3), "was not asked", None)
+                (Some(3), "silent since its leader was elected", None)
             ]
         );
     }
@@ -302,5 +344,68 @@ mod tests {
         let view = judge(vec![(at(91), Err("refused".to_owned()))]);
         assert_eq!((view.leader, view.term), (None, None));
         assert_eq!(view.controllers[0].id, None);
+    }
+
+    /// A leader of clock 90 000 and its followers, which it heard at these moments.
+    fn told(heard_ms: [i64; 3]) -> QuorumView {
+        let voter = |(index, at): (i32, i64)| ReplicaState {
+            replica_id: 101 + index,
+            log_end_offset: 50,
+            last_fetch_timestamp: at,
+            ..Default::default()
+        };
+        let log = ResponsePartitionData {
+            leader_id: 101,
+            leader_epoch: 3,
+            current_voters: (0..).zip(heard_ms).map(voter).collect(),
+            ..Default::default()
+        };
+        let listener = Listener {
+            name: "CONTROLLER".to_owned(),
+            host: "127.0.0.1".to_owned(),
+            port: 9096,
+        };
+        let node = Node {
+            node_id: 102,
+            listeners: vec![listener],
+        };
+        described(&log, &[node])
+    }
+
+    fn states(view: &QuorumView) -> Vec<(&str, bool)> {
+        let controllers = view.controllers.iter();
+        controllers.map(|one| (one.state.as_str(), one.answers)).collect()
+    }
+
+    /// A killed follower was shown as a follower like any other.
+    #[test]
+    fn a_follower_that_its_leader_does_not_hear_is_silent() {
+        assert_eq!(
+            states(&told([90_000, 88_001, 43_000])),
+            [("leader", true), ("follower", true), ("silent for 47 s", false)]
+        );
+        assert_eq!(
+            states(&told([90_000, -1, 89_990])),
+            [
+                ("leader", true),
+                ("silent since its leader was elected", false),
+                ("follower", true)
+            ]
+        );
+    }
+
+    #[test]
+    fn where_no_times_are_told_nobody_is_called_silent() {
+        assert_eq!(
+            states(&told([-1, -1, -1])),
+            [("leader", true), ("follower", true), ("follower", true)]
+        );
+    }
+
+    #[test]
+    fn the_addresses_that_the_broker_tells_are_shown() {
+        let view = told([0, 0, 0]);
+        assert_eq!(view.controllers[1].address.as_deref(), Some("127.0.0.1:9096"));
+        assert_eq!(view.controllers[2].address, None);
     }
 }

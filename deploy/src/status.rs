@@ -249,12 +249,8 @@ fn troubles(view: &StatusView) -> Vec<String> {
         if quorum.leader.is_none() {
             found.push("no controller leads".to_owned());
         }
-        let silent = quorum
-            .controllers
-            .iter()
-            .filter(|one| one.state.starts_with("does not answer"))
-            .count();
-        found.extend((0 < silent).then(|| format!("{silent} controllers do not answer")));
+        let silent = quorum.controllers.iter().filter(|one| !one.answers);
+        found.extend(silent.map(|one| format!("{} {}", called(one), one.state)));
         let held = quorum
             .controllers
             .iter()
@@ -276,6 +272,12 @@ fn troubles(view: &StatusView) -> Vec<String> {
     let under = partitions.under_min_in_sync.as_ref().map_or(0, Vec::len);
     found.extend((0 < under).then(|| format!("{under} partitions have too few in-sync replicas")));
     found
+}
+
+/// A controller by its number or, where that is not known, by its address.
+fn called(one: &quorum::ControllerView) -> String {
+    let name = one.id.map(|id| id.to_string()).or_else(|| one.address.clone());
+    format!("controller {}:", name.as_deref().unwrap_or("of unknown number"))
 }
 
 fn lines(view: &StatusView) -> Vec<String> {
@@ -475,6 +477,36 @@ mod tests {
             text.contains("brokers: unknown") && text.contains("partitions: unknown"),
             "{text}"
         );
+    }
+
+    fn controller(id: i32, state: &str, answers: bool) -> quorum::ControllerView {
+        quorum::ControllerView {
+            id: Some(id),
+            address: Some(format!("127.0.0.1:{id}")),
+            state: state.to_owned(),
+            answers,
+            log_end: Some(7),
+            lag: Some(0),
+            quarantine: None,
+        }
+    }
+
+    #[test]
+    fn a_silent_controller_is_trouble_and_named() {
+        let mut view = seen(None, &[]);
+        (view.brokers, view.partitions) = (Some(vec![]), None);
+        view.quorum = Some(QuorumView {
+            cluster_id: None,
+            leader: Some(101),
+            term: Some(3),
+            controllers: vec![
+                controller(101, "leader", true),
+                controller(102, "silent for 47 s", false),
+            ],
+        });
+        assert_eq!(troubles(&view), ["controller 102: silent for 47 s"]);
+        let text = lines(&view).join("\n");
+        assert!(text.contains("127.0.0.1:102"), "{text}");
     }
 
     #[test]
