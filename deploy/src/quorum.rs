@@ -21,6 +21,9 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// which a live one would have asked again several times.
 const SILENT_AFTER_MS: i64 = 2_000;
 
+/// What a controller calls itself that leads, or believes that it does.
+const LEADER: &str = "leader";
+
 /// The quorum, as far as it can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuorumView {
@@ -99,7 +102,7 @@ fn described(log: &ResponsePartitionData, nodes: &[Node]) -> QuorumView {
         let ago_ms = |now: i64| heard_at.map(|at| now.saturating_sub(at));
         let silence = now_ms.and_then(|now| silence(ago_ms(now)));
         let is_leader = voter.replica_id == log.leader_id;
-        let role = if is_leader { "leader" } else { "follower" };
+        let role = if is_leader { LEADER } else { "follower" };
         ControllerView {
             id: Some(voter.replica_id),
             address: address_of(voter.replica_id, nodes),
@@ -212,6 +215,10 @@ impl<'a> Leading<'a> {
         self.0.into_iter().flat_map(|leader| &leader.voters)
     }
 
+    fn is(&self, id: i32) -> bool {
+        self.0.is_some_and(|leader| leader.id == id)
+    }
+
     fn end_of(&self, id: i32) -> Option<i64> {
         self.voters().find(|voter| voter.id == id)?.log_end
     }
@@ -239,6 +246,9 @@ impl<'a> Leading<'a> {
             address: Some(address.to_string()),
             answers: told.is_some(),
             state: match answer {
+                Ok(reply) if reply.role == LEADER && !self.is(reply.id) => {
+                    format!("{LEADER} (deposed or without a quorum)")
+                }
                 Ok(reply) => reply.role.clone(),
                 Err(reason) => format!("does not answer: {reason}"),
             },
@@ -327,6 +337,7 @@ mod tests {
             (at(92), Ok(reply(2, "follower", 7))),
         ]);
         assert_eq!((view.leader, view.term), (None, Some(7)));
+        assert_eq!(view.controllers[0].state, "leader (deposed or without a quorum)");
     }
 
     #[test]

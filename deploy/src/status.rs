@@ -104,7 +104,7 @@ async fn look(args: &StatusArgs) -> Result<StatusView, Failure> {
     match Client::connect(&args.at.bootstrap).await {
         Ok(mut client) => {
             client.wait_at_most(PATIENCE);
-            gather(client, args).await
+            Ok(gather(client, args).await)
         }
         Err(error) if args.controllers.is_empty() => Err(error.into()),
         Err(error) => Ok(without_brokers(args, &error).await),
@@ -138,35 +138,31 @@ async fn without_brokers(args: &StatusArgs, error: &ClientError) -> StatusView {
     }
 }
 
-async fn gather(mut client: Client, args: &StatusArgs) -> Result<StatusView, Failure> {
+/// What can be asked; a broker without a quorum still tells what it knows.
+async fn gather(mut client: Client, args: &StatusArgs) -> StatusView {
     let mut unknown = Vec::new();
-    let cluster = known(ask::cluster(&mut client).await, &mut unknown)?;
+    let cluster = known("the brokers", ask::cluster(&mut client).await, &mut unknown);
     if cluster.as_ref().is_some_and(|cluster| !cluster.fenced_listed) {
         unknown.push("fenced brokers are not listed: the broker is too old to be asked for them".to_owned());
     }
     let brokers = cluster.as_ref().map_or(&[][..], |cluster| &cluster.brokers);
-    let quorum = quorum(&mut client, args, brokers).await?;
-    if quorum.is_none() {
-        let line = "the quorum: brokers neither answer for it nor say where it is; name controllers with --controllers";
-        unknown.push(line.to_owned());
-    }
-    let partitions = match known(ask::all_topics(&mut client).await, &mut unknown)? {
+    let quorum = quorum(&mut client, args, brokers, &mut unknown).await;
+    let partitions = match known("the partitions", ask::all_topics(&mut client).await, &mut unknown) {
         None => None,
         Some(topics) => {
             let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
             let configs = ask::topic_configs(&mut client, &names, Some(&[MIN_IN_SYNC])).await;
-            let limits = known(configs, &mut unknown)?.map(|configs| limits(&configs));
+            let limits = known(MIN_IN_SYNC, configs, &mut unknown).map(|configs| limits(&configs));
             Some(judge(&topics, limits.as_ref()))
         }
     };
-    let cluster_id = cluster.as_ref().map(|cluster| cluster.cluster_id.clone());
-    Ok(StatusView {
-        cluster_id,
+    StatusView {
+        cluster_id: cluster.as_ref().map(|cluster| cluster.cluster_id.clone()),
         quorum,
         brokers: cluster.map(|cluster| cluster.brokers),
         partitions,
         unknown,
-    })
+    }
 }
 
 /// From the controllers that were named, from the broker, or from the controllers that the broker names.
@@ -174,29 +170,43 @@ async fn quorum(
     client: &mut Client,
     args: &StatusArgs,
     brokers: &[BrokerView],
-) -> Result<Option<QuorumView>, Failure> {
+    unknown: &mut Vec<String>,
+) -> Option<QuorumView> {
+    const WHAT: &str = "the quorum";
     if !args.controllers.is_empty() {
-        return Ok(Some(quorum::by_controllers(&args.controllers).await));
+        return Some(quorum::by_controllers(&args.controllers).await);
     }
-    if let Some(view) = quorum::by_broker(client).await? {
-        return Ok(Some(view));
+    let mut refused = Vec::new();
+    if let Some(Some(view)) = known(WHAT, quorum::by_broker(client).await, &mut refused) {
+        return Some(view);
     }
-    match ask::controllers(client, brokers).await? {
-        Some(addresses) => Ok(Some(quorum::by_controllers(&addresses).await)),
-        None => Ok(None),
+    let addresses = known(WHAT, ask::controllers(client, brokers).await, &mut refused).flatten();
+    let view = match addresses {
+        Some(addresses) => Some(quorum::by_controllers(&addresses).await),
+        None => None,
+    };
+    if view.is_none() && refused.is_empty() {
+        let line = "the quorum: brokers neither answer for it nor say where it is; name controllers with --controllers";
+        refused.push(line.to_owned());
     }
+    // Whoever leads now has told everything; why the broker could not is of no use any more.
+    if view.as_ref().is_none_or(|view| view.leader.is_none()) {
+        unknown.append(&mut refused);
+    }
+    view
 }
 
-/// An answer; none, with a line that says so, where the broker does not serve the question.
-fn known<T>(answer: Result<T, Failure>, unknown: &mut Vec<String>) -> Result<Option<T>, Failure> {
-    match answer {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Failure::Client(error @ ClientError::NotServed { .. })) => {
-            unknown.push(error.to_string());
-            Ok(None)
-        }
-        Err(failure) => Err(failure),
-    }
+/// An answer; none, with a line that says so, where there is none to be had.
+fn known<T>(what: &str, answer: Result<T, Failure>, unknown: &mut Vec<String>) -> Option<T> {
+    let failure = match answer {
+        Ok(answer) => return Some(answer),
+        Err(failure) => failure,
+    };
+    unknown.push(match failure {
+        Failure::Client(ClientError::NotServed { .. }) => failure.to_string(),
+        _ => format!("{what}: {failure}"),
+    });
+    None
 }
 
 fn limits(configs: &BTreeMap<String, BTreeMap<String, ask::ConfigView>>) -> BTreeMap<String, usize> {

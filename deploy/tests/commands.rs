@@ -22,7 +22,8 @@ use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic}
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse, MetadataResponse,
+    DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
+    MetadataResponse,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
 
@@ -107,6 +108,13 @@ fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &
             reply(header, &page(asked.cursor.is_some()))
         }
         ApiKey::DescribeCluster => reply(header, &cluster()),
+        ApiKey::DescribeQuorum => {
+            let refused = DescribeQuorumResponse {
+                error_code: ErrorCode::REQUEST_TIMED_OUT,
+                ..Default::default()
+            };
+            reply(header, &refused)
+        }
         ApiKey::DescribeConfigs => {
             let asked = DescribeConfigsRequest::decode(version, reader).unwrap();
             reply(header, &configs(&asked))
@@ -444,6 +452,36 @@ async fn a_status_finds_the_controllers_by_the_broker_that_knows_them() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+/// Without a quorum a broker cannot describe it, and nothing at all was shown.
+#[tokio::test]
+async fn a_status_without_a_quorum_shows_what_the_broker_knows() {
+    let apis = &[
+        ApiKey::ApiVersions,
+        ApiKey::DescribeCluster,
+        ApiKey::DescribeQuorum,
+        ApiKey::Metadata,
+        ApiKey::DescribeConfigs,
+    ];
+    let broker = Broker::serving(apis).await;
+
+    let shown = broker.command(&["status"]).await;
+    let checked = broker.command(&["status", "--check"]).await;
+
+    assert_eq!(shown.status.code(), Some(0), "{}", err(&shown));
+    let text = out(&shown);
+    for part in [
+        "cluster c1",
+        "quorum: nobody leads",
+        "brokers: 2",
+        "partitions: 2",
+        "unknown: the quorum: ",
+    ] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+    assert_eq!(checked.status.code(), Some(1));
+    assert!(err(&checked).contains("the quorum: "), "{}", err(&checked));
 }
 
 #[tokio::test]
