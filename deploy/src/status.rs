@@ -224,20 +224,20 @@ fn judge(topics: &[TopicView], limits: Option<&BTreeMap<String, usize>>) -> Part
             .iter()
             .flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)))
     };
-    let trouble = |(topic, one): (&TopicView, &ask::PartitionView)| PartitionTrouble {
-        topic: topic.name.clone(),
-        partition: one.partition,
-        replicas: one.replicas.clone(),
-        in_sync: one.in_sync.clone(),
-        min_in_sync: limits.and_then(|limits| limits.get(&topic.name).copied()),
+    // As in Kafka, all of the replicas suffice where a topic has fewer than the limit.
+    let needed = |(topic, one): &(&TopicView, &ask::PartitionView)| {
+        let limit = limits?.get(&topic.name).copied()?;
+        Some(limit.min(one.replicas.len()))
     };
-    let under = |limits: &BTreeMap<String, usize>| {
-        let few = |(topic, one): &(&TopicView, &ask::PartitionView)| {
-            limits
-                .get(&topic.name)
-                .is_some_and(|limit| one.in_sync.len() < *limit)
-        };
-        partitions().filter(few).map(trouble).collect()
+    let trouble = |found: (&TopicView, &ask::PartitionView)| PartitionTrouble {
+        topic: found.0.name.clone(),
+        partition: found.1.partition,
+        replicas: found.1.replicas.clone(),
+        in_sync: found.1.in_sync.clone(),
+        min_in_sync: needed(&found),
+    };
+    let too_few = |found: &(&TopicView, &ask::PartitionView)| {
+        needed(found).is_some_and(|needed| found.1.in_sync.len() < needed)
     };
     PartitionsView {
         count: partitions().count(),
@@ -245,7 +245,7 @@ fn judge(topics: &[TopicView], limits: Option<&BTreeMap<String, usize>>) -> Part
             .filter(|(_, one)| one.leader.is_none())
             .map(trouble)
             .collect(),
-        under_min_in_sync: limits.map(under),
+        under_min_in_sync: limits.map(|_| partitions().filter(too_few).map(trouble).collect()),
         under_replicated: partitions()
             .filter(|(_, one)| one.in_sync.len() < one.replicas.len())
             .count(),
@@ -468,6 +468,20 @@ mod tests {
             "2 partitions have too few in-sync replicas",
         ];
         assert_eq!(troubles(&view), expected);
+    }
+
+    #[test]
+    fn a_topic_with_fewer_replicas_than_the_limit_needs_all_of_them() {
+        let topic = |in_sync: &[i32]| TopicView {
+            name: "orders".to_owned(),
+            id: "x".to_owned(),
+            internal: false,
+            partitions: vec![partition(0, Some(1), in_sync)],
+        };
+        let limits = BTreeMap::from([("orders".to_owned(), 4)]);
+        let found = |in_sync: &[i32]| judge(&[topic(in_sync)], Some(&limits)).under_min_in_sync.unwrap();
+        assert_eq!(found(&[1, 2, 3]), []);
+        assert_eq!(found(&[1, 2])[0].min_in_sync, Some(3));
     }
 
     #[test]
