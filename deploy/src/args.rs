@@ -85,7 +85,7 @@ pub struct Bootstrap {
 /// Options of `up`.
 #[derive(Debug, Args)]
 pub struct UpArgs {
-    /// How many controllers to start.
+    /// How many controllers to start; they are numbered from 101, brokers from 1.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub controllers: u8,
     /// How many brokers to start.
@@ -97,7 +97,8 @@ pub struct UpArgs {
     /// Port of the first broker; the other brokers and then the controllers follow, then as many for their metrics.
     #[arg(long, value_name = "PORT", default_value_t = 9092, value_parser = clap::value_parser!(u16).range(1..))]
     pub port: u16,
-    /// A configuration key for every node; may be repeated.
+    /// A configuration key for every node; may be repeated. `min.insync.replicas` is taken at the first start only, and
+    /// changed with `millrace config set brokers` afterwards.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = pair)]
     pub sets: Vec<(String, String)>,
 }

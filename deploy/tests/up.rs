@@ -280,3 +280,25 @@ async fn the_number_of_controllers_stays() {
     assert_eq!(code, Some(2), "{lines:#?}");
     position(&lines, "holds a cluster of 1 controllers, not 3");
 }
+
+#[tokio::test]
+async fn a_setting_that_comes_too_late_is_said_to() {
+    const LATE: &[&str] = &["--set", "min.insync.replicas=2"];
+    let place = Place::new();
+    let mut first = place.up(LATE);
+    first.serving().await;
+    first.terminate();
+    let (_, lines) = first.end().await;
+    assert!(
+        !lines.iter().any(|line| line.contains("has no effect")),
+        "{lines:#?}"
+    );
+
+    let mut again = place.up(LATE);
+    again.serving().await;
+    again.terminate();
+
+    let (_, lines) = again.end().await;
+    position(&lines, "warning: --set min.insync.replicas=2 has no effect");
+    position(&lines, "millrace config set brokers min.insync.replicas=2");
+}

@@ -77,6 +77,7 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
         return Err(Failure::Usage(vec![line]));
     }
     check_ports(&trial)?;
+    let was_begun = known.is_some();
     let cluster_id = match known {
         Some(known) => known.id,
         None => make_cluster(&disk, &dir, args.controllers)?,
@@ -91,6 +92,11 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
     warnings
         .iter()
         .for_each(|warning| tell(&format!("warning: {warning}")));
+    if was_begun {
+        plan.too_late()
+            .iter()
+            .for_each(|line| tell(&format!("warning: {line}")));
+    }
     Ok(Layout {
         plan,
         binaries,

@@ -27,6 +27,9 @@ const OWN_KEYS: [&str; 10] = [
     "metrics.listener",
 ];
 
+/// Read from a configuration only when the metadata log begins; from then on the log holds the cluster's value.
+const FIRST_START_KEYS: [&str; 1] = [metadata::feature::MIN_IN_SYNC_REPLICAS];
+
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
@@ -202,6 +205,19 @@ impl Plan {
         text
     }
 
+    /// Settings that come too late for a cluster that was begun before, each with the command that does change it.
+    pub fn too_late(&self) -> Vec<String> {
+        let given = |key: &&str| self.sets.iter().rfind(|(set, _)| set == *key);
+        let line = |(key, value): &(String, String)| {
+            format!(
+                "--set {key}={value} has no effect: the cluster keeps the value of its first start; change it with \
+                 `millrace config set brokers {key}={value} --bootstrap {}`",
+                self.addresses(Role::Broker)
+            )
+        };
+        FIRST_START_KEYS.iter().filter_map(given).map(line).collect()
+    }
+
     /// What is wrong with the configurations, and which keys have no effect, before any node is begun. `environment`
     /// reaches every node alike.
     ///
@@ -277,6 +293,27 @@ mod tests {
             "gOeqsRAGSZaV0SeZXRAmdA".to_owned(),
         )
         .unwrap()
+    }
+
+    #[test]
+    fn what_is_read_at_the_first_start_only_comes_too_late_afterwards() {
+        let sets = [
+            ("min.insync.replicas", "1"),
+            ("num.partitions", "4"),
+            ("min.insync.replicas", "2"),
+        ];
+        let lines = plan(&args(1, 2, 9092, &sets)).too_late();
+        assert_eq!(
+            lines,
+            [
+                "--set min.insync.replicas=2 has no effect: the cluster keeps the value of its first start; change it \
+                 with `millrace config set brokers min.insync.replicas=2 --bootstrap 127.0.0.1:9092,127.0.0.1:9093`"
+            ]
+        );
+        assert_eq!(
+            plan(&args(1, 1, 9092, &[("num.partitions", "4")])).too_late(),
+            [""; 0]
+        );
     }
 
     #[test]
