@@ -251,10 +251,7 @@ async fn a_taken_port_begins_nothing() {
             place.port + 1
         ),
     );
-    assert!(
-        !place.cluster().join("cluster.properties").exists(),
-        "no cluster was made"
-    );
+    assert!(!place.cluster().exists(), "nothing was made");
 }
 
 #[tokio::test]
@@ -301,4 +298,30 @@ async fn a_setting_that_comes_too_late_is_said_to() {
     let (_, lines) = again.end().await;
     position(&lines, "warning: --set min.insync.replicas=2 has no effect");
     position(&lines, "millrace config set brokers min.insync.replicas=2");
+}
+
+/// Brokers wait for controllers to take their leaderships over; where none runs that was a long and silent wait.
+#[tokio::test]
+async fn without_controllers_brokers_that_wait_for_them_are_stopped_soon() {
+    let place = Place::new();
+    let mut up = place.up(&["--set", "broker.rack=stubborn"]);
+    let serving = up.serving().await;
+    signal(
+        u32::try_from(serving["pids"]["controller-101"].as_u64().unwrap()).unwrap(),
+        Signal::KILL,
+    );
+    up.told("the others go on").await;
+
+    up.terminate();
+    let (code, lines) = up.end().await;
+
+    assert_eq!(code, Some(1), "{lines:#?}");
+    let said = position(
+        &lines,
+        "no controller runs to take over from them; they are killed after 5 s",
+    );
+    assert!(
+        said < position(&lines, "killing broker-1, broker-2"),
+        "{lines:#?}"
+    );
 }

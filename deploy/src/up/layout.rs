@@ -56,6 +56,10 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
     let trial = Plan::new(args, dir.clone(), "unborn".to_owned()).map_err(Failure::Usage)?;
     let warnings = trial.check(&host::environment()).map_err(Failure::Usage)?;
     let shown = dir.display().to_string();
+    // A directory that is there may be that of a running cluster, which then is what to say, not that its ports are taken.
+    if !disk.exists(&dir).map_err(|error| at_start(&shown, &error))? {
+        check_ports(&trial)?;
+    }
     disk.create_dir_all(&dir)
         .map_err(|error| at_start(&shown, &error))?;
     let lock = disk

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::time::sleep;
+use tokio::time::{Instant, interval_at, sleep};
 
 use super::Signals;
 use super::nodes::Nodes;
@@ -13,6 +13,12 @@ use crate::terminal::tell;
 
 /// How long the nodes of a role may take.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How long brokers may take that no controller can relieve of their leaderships.
+const PATIENCE_ALONE: Duration = Duration::from_secs(5);
+
+/// How often a person is told what is waited for.
+const REMINDER: Duration = Duration::from_secs(5);
 
 /// Stops brokers, then controllers. A second signal, or too long a wait, kills what is left.
 ///
@@ -27,8 +33,16 @@ pub async fn in_order(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Fa
         }
         tell(&format!("stopping {}s: {}", role.word(), running.join(", ")));
         nodes.signal(role, Signal::TERM);
-        let patience = sleep(PATIENCE);
+        let alone = role == Role::Broker && nodes.running_as(Role::Controller).is_empty();
+        if alone {
+            tell(&format!(
+                "no controller runs to take over from them; they are killed after {} s",
+                PATIENCE_ALONE.as_secs()
+            ));
+        }
+        let patience = sleep(if alone { PATIENCE_ALONE } else { PATIENCE });
         tokio::pin!(patience);
+        let mut reminder = interval_at(Instant::now() + REMINDER, REMINDER);
         let mut hurried = false;
         while !nodes.running_as(role).is_empty() {
             tokio::select! {
@@ -37,6 +51,10 @@ pub async fn in_order(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Fa
                     hurried = true;
                     killed.extend(kill(nodes, role, "takes too long"));
                 }
+                _ = reminder.tick(), if !hurried && !alone => tell(&format!(
+                    "still waiting for {}; Ctrl-C again kills what is left",
+                    nodes.running_as(role).join(", ")
+                )),
                 () = signals.next(), if !hurried => {
                     hurried = true;
                     killed.extend(kill(nodes, role, "second signal"));
