@@ -407,7 +407,7 @@ pub struct StatusArgs {
     /// End with exit code 1 when something is wrong with what is shown.
     #[arg(long)]
     pub check: bool,
-    /// Show it again and again until Ctrl-C, every so many seconds.
+    /// Show it again and again until Ctrl-C, every so many seconds; every 2 unless given.
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", conflicts_with = "check",
         value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub watch: Option<u64>,

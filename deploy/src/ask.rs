@@ -293,8 +293,22 @@ pub fn refuse(code: ErrorCode, message: Option<&str>, what: &str) -> Result<(), 
     }
     let why = message
         .filter(|text| !text.is_empty())
+        .or_else(|| advice(code))
         .map_or_else(String::new, |text| format!(": {text}"));
     Err(Failure::Refused(format!("{what}: {code}{why}")))
+}
+
+/// What to do about an error that comes without words.
+const fn advice(code: ErrorCode) -> Option<&'static str> {
+    match code {
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
+            Some("there is no such topic or partition; `millrace topic list` shows what there is")
+        }
+        ErrorCode::REQUEST_TIMED_OUT => Some(
+            "not done in time, perhaps still going on; `millrace status` shows whether controllers answer",
+        ),
+        _ => None,
+    }
 }
 
 fn refuse_topic(code: ErrorCode, name: Option<&str>) -> Result<(), Failure> {

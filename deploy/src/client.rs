@@ -254,6 +254,9 @@ impl Client {
 async fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
     let mut prefix = [0; frame::PREFIX];
     stream.read_exact(&mut prefix).await?;
+    if let Some(other) = other_protocol(prefix) {
+        return Err(std::io::Error::other(other));
+    }
     let size = frame::length(prefix, ANSWER_BYTES_MAX).map_err(std::io::Error::other)?;
     let mut body = Vec::new();
     let read = stream.take(size as u64).read_to_end(&mut body).await?;
@@ -261,4 +264,16 @@ async fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
     Ok(body.into())
+}
+
+/// What speaks there instead of Kafka's protocol, by its first bytes. As lengths they would be beyond every limit.
+fn other_protocol(prefix: [u8; frame::PREFIX]) -> Option<&'static str> {
+    match prefix {
+        [b'H', b'T', b'T', b'P'] => {
+            Some("it speaks HTTP, not Kafka's protocol; is it the port of the metrics?")
+        }
+        // An alert: TLS is expected, and this was none.
+        [0x15, 0x03, ..] => Some("it speaks TLS, which this command does not; name a listener without it"),
+        _ => None,
+    }
 }

@@ -12,7 +12,7 @@ use crate::client::{Client, ClientError};
 use crate::interrupt::Interrupt;
 use crate::outcome::Failure;
 use crate::quorum::{self, QuorumView};
-use crate::table::{numbers, table};
+use crate::table::{counted, numbers, table};
 use crate::terminal::{say, say_json, tell, wipe};
 use crate::topic::Style;
 
@@ -266,21 +266,27 @@ fn troubles(view: &StatusView) -> Vec<String> {
             .iter()
             .filter(|one| one.quarantine.is_some())
             .count();
-        found.extend((0 < held).then(|| format!("{held} controllers serve reads only")));
+        found.extend((0 < held).then(|| format!("{} for reads only", counted(held, "controller"))));
     }
     let brokers = view.brokers.iter().flatten();
     let fenced: Vec<i32> = brokers
         .filter(|broker| broker.fenced)
         .map(|broker| broker.id)
         .collect();
-    found.extend((!fenced.is_empty()).then(|| format!("brokers {} are fenced", numbers(&fenced))));
+    found.extend(match fenced.as_slice() {
+        [] => None,
+        [one] => Some(format!("broker {one} is fenced")),
+        many => Some(format!("brokers {} are fenced", numbers(many))),
+    });
     let Some(partitions) = &view.partitions else {
         return found;
     };
     let leaderless = partitions.leaderless.len();
-    found.extend((0 < leaderless).then(|| format!("{leaderless} partitions have no leader")));
+    found.extend((0 < leaderless).then(|| format!("{} without a leader", counted(leaderless, "partition"))));
     let under = partitions.under_min_in_sync.as_ref().map_or(0, Vec::len);
-    found.extend((0 < under).then(|| format!("{under} partitions have too few in-sync replicas")));
+    found.extend(
+        (0 < under).then(|| format!("{} with too few in-sync replicas", counted(under, "partition"))),
+    );
     found
 }
 
@@ -463,9 +469,9 @@ mod tests {
         assert_eq!(partitions.under_min_in_sync.as_ref().map(Vec::len), Some(2));
         assert_eq!(partitions.under_replicated, 2);
         let expected = [
-            "brokers 2 are fenced",
-            "1 partitions have no leader",
-            "2 partitions have too few in-sync replicas",
+            "broker 2 is fenced",
+            "1 partition without a leader",
+            "2 partitions with too few in-sync replicas",
         ];
         assert_eq!(troubles(&view), expected);
     }

@@ -29,6 +29,12 @@ pub fn numbers(list: &[i32]) -> String {
     list.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
+/// So many of something, in words: `1 partition`, `2 partitions`.
+pub fn counted(count: usize, what: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {what}{plural}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -51,5 +57,11 @@ mod tests {
             (numbers(&[]), numbers(&[3, 1])),
             ("-".to_owned(), "3,1".to_owned())
         );
+    }
+
+    #[test]
+    fn one_is_not_many() {
+        let texts = [0, 1, 2].map(|count| counted(count, "partition"));
+        assert_eq!(texts, ["0 partitions", "1 partition", "2 partitions"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::args::TopicCommand;
 use crate::ask::{self, TopicView};
 use crate::client::{Client, ClientError};
 use crate::outcome::Failure;
-use crate::table::{numbers, table};
+use crate::table::{counted, numbers, table};
 use crate::terminal::{say, say_json};
 
 /// How long the cluster may take for a change.
@@ -122,7 +122,8 @@ async fn create(client: &mut Client, command: &TopicCommand, style: Style) -> Re
 fn created_line(created: &Created) -> String {
     let mut line = format!("created {}", created.topic);
     if let (Some(partitions), Some(factor)) = (created.partitions, created.replication_factor) {
-        line += &format!(": {partitions} partitions, replication factor {factor}");
+        let partitions = counted(usize::try_from(partitions).unwrap_or(0), "partition");
+        line += &format!(": {partitions}, replication factor {factor}");
     }
     if let Some(id) = &created.id {
         line += &format!(", id {id}");

@@ -349,7 +349,11 @@ async fn of_several_deletions_each_is_told_and_one_refusal_ends_with_one() {
         (mixed.status.code(), out(&mixed)),
         (Some(1), "deleted orders\n".to_owned())
     );
-    assert_eq!(err(&mixed), "millrace: gone: UNKNOWN_TOPIC_OR_PARTITION\n");
+    assert_eq!(
+        err(&mixed),
+        "millrace: gone: UNKNOWN_TOPIC_OR_PARTITION: there is no such topic or partition; `millrace topic list` shows \
+         what there is\n"
+    );
     assert_eq!(
         (lenient.status.code(), out(&lenient)),
         (Some(0), "there is no gone\ndeleted orders\n".to_owned())
@@ -427,7 +431,7 @@ async fn a_status_says_what_it_could_not_ask() {
         serde_json::Value::Null
     );
     assert!(
-        err(&checked).contains("1 partitions have no leader"),
+        err(&checked).contains("1 partition without a leader"),
         "{}",
         err(&checked)
     );
@@ -649,4 +653,30 @@ async fn up_without_its_programs_begins_nothing() {
         err(&output)
     );
     assert!(!place.exists(), "a mistake leaves nothing behind");
+}
+
+/// The first bytes were taken for a length, and the complaint was about a frame of 1213486160 bytes.
+#[tokio::test]
+async fn what_speaks_another_protocol_is_told_by_its_first_bytes() {
+    for (greeting, part) in [
+        (&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], "it speaks HTTP"),
+        (&[0x15, 0x03, 0x03, 0, 2, 2, 10][..], "it speaks TLS"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap().to_string();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(greeting).await.unwrap();
+            // Read to the end, so that closing does not take back what was sent.
+            let _ = stream.read_to_end(&mut Vec::new()).await;
+        });
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+            .args(["topic", "list", "--bootstrap", &address])
+            .env_clear()
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(err(&output).contains(part), "{}", err(&output));
+    }
 }
