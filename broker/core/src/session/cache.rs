@@ -10,10 +10,14 @@ use crate::time::Moment;
 /// is bigger (F-20).
 const EVICTION_AGE: Duration = Duration::from_secs(120);
 
-/// Why a session cannot be continued; the session itself stays as it is (F-18).
+/// For each slot the cache holds so many partitions, in whichever sessions: what a reader names is remembered whether
+/// it exists or not, so that the number of sessions alone bounds no memory.
+const PARTITIONS_PER_SLOT: usize = 500;
+
+/// Why a session cannot be continued; a session that there is stays as it is (F-18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SessionRefusal {
-    /// There is no such session (70).
+    /// There is no such session, or it gave way just now (70).
     #[error("there is no fetch session {0:?}")]
     NotFound(SessionId),
     /// It is at another request (71).
@@ -120,6 +124,8 @@ pub enum ReaderKind {
 pub struct Cache {
     /// `max.incremental.fetch.session.cache.slots`.
     slots: usize,
+    /// How many partitions all sessions together may hold.
+    partitions_max: usize,
     entries: BTreeMap<SessionId, Entry>,
     /// How many sessions had to give way, ever.
     evictions: u64,
@@ -139,6 +145,7 @@ impl Cache {
     pub fn new(slots: usize) -> Self {
         Self {
             slots,
+            partitions_max: slots.saturating_mul(PARTITIONS_PER_SLOT),
             entries: BTreeMap::new(),
             evictions: 0,
         }
@@ -203,6 +210,7 @@ impl Cache {
             },
         );
         assert!(self.entries.len() <= self.slots, "never more sessions than slots");
+        assert!(self.partitions() <= self.partitions_max, "never more partitions than there is room for");
         Context::Created {
             session: id,
             partitions: wanted,
@@ -217,23 +225,31 @@ impl Cache {
         id
     }
 
-    /// Whether there is room for one more, if need be by evicting another (F-20).
+    /// Whether there is room for one more of so many partitions, if need be by evicting others (F-20).
     fn make_room(&mut self, newcomer: Standing, size: usize, now: Moment) -> bool {
-        if self.entries.len() < self.slots {
-            return true;
+        if self.slots == 0 || self.partitions_max < size {
+            return false;
         }
+        let mut held = self.partitions();
+        while self.slots <= self.entries.len() || self.partitions_max - size < held {
+            let Some(victim) = self.victim(newcomer, size, now) else { return false };
+            let Some(entry) = self.entries.remove(&victim) else { return false };
+            held -= entry.session.len();
+            self.evictions += 1;
+        }
+        true
+    }
+
+    /// Who gives way to a newcomer, if anybody must.
+    fn victim(&self, newcomer: Standing, size: usize, now: Moment) -> Option<SessionId> {
         let idle = self
             .entries
             .iter()
             .min_by_key(|(id, entry)| (entry.used_at, **id));
-        let victim = match idle {
+        match idle {
             Some((id, entry)) if EVICTION_AGE < now.since(entry.used_at) => Some(*id),
             _ => self.displaced_by(newcomer, size, now),
-        };
-        let Some(victim) = victim else { return false };
-        self.entries.remove(&victim);
-        self.evictions += 1;
-        true
+        }
     }
 
     /// The least session among those that a newcomer may displace, if the newcomer is not less than it: followers come
@@ -276,6 +292,7 @@ impl Cache {
                 held: session.naming,
             });
         }
+        let held_before = session.len();
         session.update(wanted, forgotten);
         if session.is_empty() {
             self.entries.remove(&id);
@@ -283,6 +300,14 @@ impl Cache {
         }
         session.epoch = epoch.following();
         entry.used_at = now;
+        let grew = held_before < session.len();
+        if grew && self.partitions_max < self.partitions() {
+            // As if it had been evicted: its reader begins anew, and finds out there whether others give way to it.
+            self.entries.remove(&id);
+            self.evictions += 1;
+            return Err(SessionRefusal::NotFound(id));
+        }
+        let session = &self.entries[&id].session;
         let partitions = session
             .in_order()
             .map(|(key, wanted)| (key.clone(), *wanted))
