@@ -63,7 +63,7 @@ impl fmt::Debug for SyncJob {
 }
 
 impl SyncJob {
-    /// Everything before this offset becomes durable.
+    /// Everything before this offset becomes durable, with its index entries.
     pub fn upto(&self) -> Offset {
         self.upto
     }
@@ -115,8 +115,11 @@ impl Synced {
 impl Log {
     /// What has to be synced to make everything written so far durable; `None` if nothing has.
     ///
+    /// Index entries are written first. Where a full disk has no room for them, the records become durable all the same,
+    /// but the recovery point stays: the next start makes the entries again.
+    ///
     /// # Errors
-    /// Faults of the disk: index entries are written first.
+    /// Other faults of the disk.
     pub fn sync_job(&mut self) -> Result<Option<SyncJob>, LogFault> {
         let upto = self.bounds.log_end;
         if self.recovery_point == upto && self.unsynced == Unsynced::default() {
@@ -126,8 +129,12 @@ impl Log {
             .segments
             .partition_point(|segment| segment.base <= self.recovery_point);
         let mut handles = Vec::new();
+        let mut durable_upto = upto;
         for segment in &self.segments[first.saturating_sub(1)..] {
-            segment.write_indexes_out()?;
+            match segment.write_indexes_out() {
+                Err(LogFault::DiskFull { .. }) => durable_upto = self.recovery_point,
+                written => written?,
+            }
             handles.extend(segment.unsynced()?);
         }
         let unsynced = std::mem::take(&mut self.unsynced);
@@ -137,7 +144,7 @@ impl Log {
             handles,
             paths: unsynced.paths,
             names: unsynced.names,
-            upto,
+            upto: durable_upto,
             timeline: self.timeline,
         }))
     }

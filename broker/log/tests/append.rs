@@ -368,3 +368,45 @@ fn a_coordinators_records_need_no_sequence_and_an_old_sync_says_nothing_after_a_
 
     assert_eq!(log.recovery_point(), Offset(0));
 }
+
+/// The records are there, so that they can be made durable; what a full disk leaves out of the indexes is made again at
+/// the next start. Nothing of this may end a process.
+#[test]
+fn a_full_disk_without_room_for_index_entries_does_not_keep_records_from_becoming_durable() {
+    let config = LogConfig {
+        index_interval_bytes: 100,
+        ..LogConfig::default()
+    };
+    let mut without_indexes = 0;
+    for capacity in (200..4_000).step_by(37) {
+        let (disk, mut log) = fresh(config.clone());
+        if let Some(job) = log.sync_job().unwrap() {
+            log.synced(job.run().unwrap());
+        }
+        disk.set_capacity(Some(capacity));
+        while log.append_as_leader(&sized(1, 50), by_leader(0)).is_ok() {}
+        let end = log.log_end();
+        let job = log.sync_job().expect("a full disk is no reason to give up");
+        if let Some(job) = job {
+            log.synced(job.run().unwrap());
+        }
+        let point = log.recovery_point();
+        without_indexes += usize::from(point < end);
+        publish_all(&mut log);
+        let before = read_all(&log.view(), Offset::ZERO);
+
+        disk.set_capacity(None);
+        disk.crash(capacity);
+        let (log, report) = reopen(&disk, config.clone(), recovering(point.0));
+        let after = read_all(&log.view(), Offset::ZERO);
+        assert_eq!(
+            (log.log_end(), after, report.tail_cut),
+            (end, before, None),
+            "{capacity}"
+        );
+    }
+    assert!(
+        10 < without_indexes,
+        "{without_indexes} syncs had no room for index entries"
+    );
+}

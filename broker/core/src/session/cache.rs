@@ -210,7 +210,10 @@ impl Cache {
             },
         );
         assert!(self.entries.len() <= self.slots, "never more sessions than slots");
-        assert!(self.partitions() <= self.partitions_max, "never more partitions than there is room for");
+        assert!(
+            self.partitions() <= self.partitions_max,
+            "never more partitions than there is room for"
+        );
         Context::Created {
             session: id,
             partitions: wanted,
@@ -232,8 +235,12 @@ impl Cache {
         }
         let mut held = self.partitions();
         while self.slots <= self.entries.len() || self.partitions_max - size < held {
-            let Some(victim) = self.victim(newcomer, size, now) else { return false };
-            let Some(entry) = self.entries.remove(&victim) else { return false };
+            let Some(victim) = self.victim(newcomer, size, now) else {
+                return false;
+            };
+            let Some(entry) = self.entries.remove(&victim) else {
+                return false;
+            };
             held -= entry.session.len();
             self.evictions += 1;
         }

@@ -314,17 +314,35 @@ fn a_bigger_session_displaces_a_smaller_one_that_is_old() {
 fn sessions_together_hold_a_bounded_number_of_partitions() {
     let many = |from: i32, count: i32| (from..from + count).collect::<Vec<_>>();
     let mut cache = Cache::new(2);
-    assert_eq!(begin(&mut cache, &many(0, 1001), 41, at(0)), None, "more than all slots hold");
+    assert_eq!(
+        begin(&mut cache, &many(0, 1001), 41, at(0)),
+        None,
+        "more than all slots hold"
+    );
     assert_eq!(cache.partitions(), 0);
     let big = begin(&mut cache, &many(0, 900), 42, at(0)).unwrap();
-    assert_eq!(begin(&mut cache, &many(0, 101), 43, at(0)), None, "no room, and nobody is old");
+    assert_eq!(
+        begin(&mut cache, &many(0, 101), 43, at(0)),
+        None,
+        "no room, and nobody is old"
+    );
     let small = begin(&mut cache, &many(0, 50), 44, at(0)).unwrap();
-    assert!(go_on(&mut cache, small, 1, &many(50, 50)).is_ok(), "up to the bound");
+    assert!(
+        go_on(&mut cache, small, 1, &many(50, 50)).is_ok(),
+        "up to the bound"
+    );
     assert_eq!(cache.partitions(), 1000);
-    assert!(go_on(&mut cache, small, 2, &[0]).is_ok(), "what is there already adds nothing");
+    assert!(
+        go_on(&mut cache, small, 2, &[0]).is_ok(),
+        "what is there already adds nothing"
+    );
 
     let grown = go_on(&mut cache, small, 3, &many(100, 1));
-    assert_eq!(grown, Err(SessionRefusal::NotFound(small)), "beyond it, it gives way");
+    assert_eq!(
+        grown,
+        Err(SessionRefusal::NotFound(small)),
+        "beyond it, it gives way"
+    );
     assert!(go_on(&mut cache, big, 1, &[]).is_ok(), "and no other does");
     assert_eq!((cache.partitions(), cache.evictions()), (900, 1));
 }
