@@ -74,12 +74,19 @@ impl Rounds {
     /// The batches of one request, from lines of which the next stands last. Lines for which there is no room stay.
     ///
     /// # Errors
-    /// When a line has no key where one is wanted, or the topic has no such partition.
+    /// When the first line has no key where one is wanted, or the topic has no such partition. What stands before a
+    /// later line of that kind is given first.
     pub fn next(&mut self, lines: &mut Vec<Vec<u8>>, now_ms: i64) -> Result<Vec<Ready>, Failure> {
         let mut open: BTreeMap<i32, Open> = BTreeMap::new();
         while let Some(line) = lines.last() {
-            let (key, value) = self.split(line)?;
-            let partition = self.partition(key)?;
+            let placed = self
+                .split(line)
+                .and_then(|(key, value)| Ok((key, value, self.partition(key)?)));
+            let (key, value, partition) = match placed {
+                // What stands before a wrong line is written first; the line is told of when its turn comes.
+                Err(_) if !open.is_empty() => break,
+                placed => placed?,
+            };
             let size = key.map_or(0, <[u8]>::len) + value.len();
             let batch = open.entry(partition).or_insert_with(|| Open {
                 builder: BatchBuilder::new(self.codec),
@@ -136,7 +143,7 @@ impl Rounds {
             .position(|part| part == separator.as_slice());
         let at = at.ok_or_else(|| {
             Failure::Refused(format!(
-                "line {} has no key: the separator is not in it",
+                "line {} has no key: the separator is not in it; what stands before it was sent, nothing after it",
                 self.lines + 1
             ))
         })?;
@@ -228,12 +235,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_its_key_is_named() {
+    fn a_line_without_its_key_is_named_after_those_before_it_were_sent() {
         let mut rounds = rounds(Some(":"), 1);
-        let refused = rounds.next(&mut lines(&["a:b", "nothing"]), 5).unwrap_err();
+        let mut waiting = lines(&["a:b", "nothing", "c:d"]);
+        let before = rounds.next(&mut waiting, 5).unwrap();
+        assert_eq!((before.len(), before[0].records), (1, 1));
+        let refused = rounds.next(&mut waiting, 5).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "line 2 has no key: the separator is not in it"
+            "line 2 has no key: the separator is not in it; what stands before it was sent, nothing after it"
         );
     }
 
