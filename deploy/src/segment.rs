@@ -19,8 +19,13 @@ const BODY_BYTES_MAX: usize = 1 << 30;
 /// Prints segments: lines as Kafka's own tool writes them, or one JSON object for each batch.
 ///
 /// # Errors
-/// When a file cannot be read, or something in it is damaged; what could be read is printed before.
+/// With exit code 2 where a file is no segment by its name, and nothing is printed; when a file cannot be read, or
+/// something in it is damaged, after what could be read was printed.
 pub fn run(args: &DumpArgs, style: Style) -> Result<(), Failure> {
+    let strange: Vec<String> = args.files.iter().filter_map(|file| not_a_segment(file)).collect();
+    if !strange.is_empty() {
+        return Err(Failure::Usage(strange));
+    }
     let mut damaged = Vec::new();
     for file in &args.files {
         let summary = match style {
@@ -46,6 +51,21 @@ pub fn run(args: &DumpArgs, style: Style) -> Result<(), Failure> {
         true => Ok(()),
         false => Err(Failure::Refused(damaged.join("\n"))),
     }
+}
+
+/// What is wrong with a name. Other files of a log hold no batches: read as if they did, an empty index looks sound and
+/// a database damaged.
+fn not_a_segment(file: &Path) -> Option<String> {
+    const SEGMENTS: [&str; 2] = [".log", ".log.deleted"];
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let is_segment = SEGMENTS.iter().any(|end| name.ends_with(end));
+    (!is_segment).then(|| {
+        format!(
+            "{}: not a segment; what can be dumped are the files of a partition that end in {}",
+            file.display(),
+            SEGMENTS.join(" or ")
+        )
+    })
 }
 
 fn as_text(file: &Path, detail: DumpDetail) -> std::io::Result<DumpSummary> {
