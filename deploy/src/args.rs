@@ -165,7 +165,7 @@ pub struct ProduceArgs {
     /// What stands between key and value in a line; left out, lines have no key.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub key_separator: Option<String>,
-    /// The partition of every record; left out, by key, or one after the other.
+    /// The partition of every record; left out, by key; lines without a key, batch by batch.
     #[arg(long, value_name = "N")]
     pub partition: Option<i32>,
     /// Who must have a record before it counts as written.
@@ -269,7 +269,7 @@ pub enum ConfigCommand {
         target: Target,
         /// Keys; none means all.
         keys: Vec<String>,
-        /// Also what comes from elsewhere.
+        /// Also what the resource does not set itself: for a topic or a broker, every key and its default.
         #[arg(long)]
         all: bool,
     },
@@ -371,7 +371,7 @@ pub enum LogCommand {
 /// Options of `log dump`.
 #[derive(Debug, Args)]
 pub struct DumpArgs {
-    /// Segments: files that end in .log.
+    /// Segments: files whose names end in .log, or .log.deleted.
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// How much is told.

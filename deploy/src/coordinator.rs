@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use host::{Clock, OsClock};
+use wire::ErrorCode;
 use wire::messages::FindCoordinatorRequest;
 use wire::messages::find_coordinator::Coordinator;
 
@@ -11,11 +12,18 @@ use crate::ask;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
+use crate::terminal::tell;
 
 /// How long a coordinator is waited for: its partition may be moving, or its topic being made.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// After which time it is told what is probably missing: making the topic takes less.
+const HINT_AFTER: Duration = Duration::from_secs(2);
+
+const HINT: &str = "groups need the topic __consumer_offsets, which is made once as many brokers live as \
+    offsets.topic.replication.factor says (3 unless set); with fewer brokers, start them with a smaller one";
 
 /// A connection to the coordinator of a group.
 ///
@@ -29,6 +37,7 @@ pub async fn of(cluster: &mut Cluster, group: &str) -> Result<Client, Failure> {
         key_type: 0,
         coordinator_keys: vec![group.to_owned()],
     };
+    let mut hinted = false;
     loop {
         let (version, answer) = cluster.any().ask(4, &question).await?;
         let found = match version.0 {
@@ -44,6 +53,11 @@ pub async fn of(cluster: &mut Cluster, group: &str) -> Result<Client, Failure> {
         };
         let late = LIMIT <= clock.now().since(began);
         if found.error_code.is_retriable() && !late {
+            let missing = found.error_code == ErrorCode::COORDINATOR_NOT_AVAILABLE;
+            if missing && !hinted && HINT_AFTER <= clock.now().since(began) {
+                tell(&format!("no coordinator of {group} yet: {HINT}"));
+                hinted = true;
+            }
             tokio::time::sleep(PAUSE).await;
             continue;
         }

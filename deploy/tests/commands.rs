@@ -1,11 +1,11 @@
 //! The command against a broker made up here: what is asked, what is shown, and how it ends.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use wire::messages::api_versions::ApiVersionRange;
@@ -18,12 +18,13 @@ use wire::messages::describe_configs::{
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
+use wire::messages::find_coordinator::Coordinator;
 use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
     DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    MetadataResponse,
+    FindCoordinatorResponse, MetadataResponse,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
 
@@ -119,6 +120,16 @@ fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &
             let asked = DescribeConfigsRequest::decode(version, reader).unwrap();
             reply(header, &configs(&asked))
         }
+        ApiKey::FindCoordinator => reply(
+            header,
+            &FindCoordinatorResponse {
+                coordinators: vec![Coordinator {
+                    error_code: ErrorCode::COORDINATOR_NOT_AVAILABLE,
+                    ..Default::default()
+                }],
+                ..Default::default()
+            },
+        ),
         other => panic!("nobody said that {other} is served"),
     }
 }
@@ -632,6 +643,52 @@ async fn a_damaged_segment_is_shown_and_ends_with_one() {
         "{}",
         err(&damaged)
     );
+}
+
+#[tokio::test]
+async fn what_is_no_segment_by_its_name_is_not_dumped() {
+    let dir = tempfile::tempdir().unwrap();
+    for name in ["00000000000000000000.index", "db"] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, b"").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+            .args(["log", "dump"])
+            .arg(&path)
+            .output()
+            .await
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        assert_eq!(out(&output), "");
+        assert!(
+            err(&output).contains(&format!("{name}: not a segment")),
+            "{}",
+            err(&output)
+        );
+        assert!(err(&output).contains("end in .log"), "{}", err(&output));
+    }
+}
+
+/// A lone broker that keeps the default never gets its offsets topic; the reader was silent for half a minute.
+#[tokio::test]
+async fn a_reader_that_waits_for_a_coordinator_says_what_is_probably_missing() {
+    let broker = Broker::serving(&[ApiKey::ApiVersions, ApiKey::Metadata, ApiKey::FindCoordinator]).await;
+    let mut reader = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .args([
+            "consume",
+            "orders",
+            "--group",
+            "g",
+            "--bootstrap",
+            &broker.address,
+        ])
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(reader.stderr.take().unwrap()).lines();
+    let line = told.next_line().await.unwrap().unwrap();
+    assert!(line.contains("no coordinator of g yet"), "{line}");
+    assert!(line.contains("offsets.topic.replication.factor"), "{line}");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use crate::ask;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
 use crate::table::table;
-use crate::terminal::{say, say_json};
+use crate::terminal::{say, say_json, tell};
 use crate::topic::Style;
 
 /// One key.
@@ -59,15 +59,28 @@ pub async fn run(
     if let Some(unknown) = unknown {
         return Err(Failure::Refused(format!("{target} has no key {unknown}")));
     }
+    if all && *target == Target::Brokers {
+        // Brokers name no defaults here, as Kafka's do not: each may have been started with other values.
+        tell(
+            "brokers: only what is set for all of them is listed; config get broker:ID --all lists every key",
+        );
+    }
     values.retain(|value| all || !keys.is_empty() || value.own);
     match style {
         Style::Json => say_json(&values),
         Style::Text if values.is_empty() => {
-            say(&format!("{target} sets nothing itself; --all shows what holds"));
+            say(&nothing_set(target));
         }
         Style::Text => lines(&values).iter().for_each(|line| say(line)),
     }
     Ok(())
+}
+
+fn nothing_set(target: &Target) -> String {
+    match target {
+        Target::Brokers => "nothing is set for all brokers".to_owned(),
+        _ => format!("{target} sets nothing itself; --all shows what holds"),
+    }
 }
 
 fn view(target: &Target, one: &DescribeConfigsResourceResult) -> Value {
@@ -75,7 +88,8 @@ fn view(target: &Target, one: &DescribeConfigsResourceResult) -> Value {
         (1, "topic"),
         (2, "broker"),
         (3, "all brokers"),
-        (4, "file"),
+        // Kafka has one number for all that a broker is started with: its file, the environment, --set.
+        (4, "start"),
         (5, "default"),
         (6, "logger"),
         (7, "client metrics"),
@@ -133,6 +147,6 @@ mod tests {
         assert!(view(&topic, &of(1, false)).own);
         assert!(!view(&topic, &of(5, false)).own);
         assert!(view(&Target::Brokers, &of(3, false)).own);
-        assert!(lines(&[view(&Target::Broker(1), &of(4, true))])[1].contains("(secret)  file"));
+        assert!(lines(&[view(&Target::Broker(1), &of(4, true))])[1].contains("(secret)  start"));
     }
 }

@@ -128,7 +128,7 @@ fn serving_lines(plan: &Plan) -> Vec<String> {
         "Three things to try:".to_owned(),
         format!("  {own} topic create orders --partitions 12 --replication-factor {copies}{at}"),
         format!(
-            "  seq 1000 | kcat -P -b {first} -t orders -X acks=all; kcat -C -e -q -b {first} -t orders | wc -l"
+            "  seq 1000 | {own} produce orders{at}; {own} consume orders --from-beginning --exit-at-end{at} | wc -l"
         ),
         format!("  {own} status{at}"),
         String::new(),
