@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::time::{Instant, interval_at, sleep};
+use tokio::time::{interval, sleep};
 
 use super::Signals;
 use super::nodes::Nodes;
@@ -42,7 +42,8 @@ pub async fn in_order(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Fa
         }
         let patience = sleep(if alone { PATIENCE_ALONE } else { PATIENCE });
         tokio::pin!(patience);
-        let mut reminder = interval_at(Instant::now() + REMINDER, REMINDER);
+        let mut reminder = interval(REMINDER);
+        reminder.reset();
         let mut hurried = false;
         while !nodes.running_as(role).is_empty() {
             tokio::select! {
