@@ -94,10 +94,17 @@ impl Process {
         self.signal(Signal::TERM)
     }
 
-    /// SIGSTOP: alive, and silent.
+    /// SIGSTOP: alive, and silent. The signal stops a process only when one of its threads takes it in; until then the
+    /// others go on, and answer.
     pub fn pause(&mut self) -> Result<()> {
         self.stopped = true;
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let pid = self.child.id();
+        wait::until("every thread stopped", Duration::from_secs(10), || {
+            let moving = threads(pid)?.into_iter().filter(|state| *state != 'T').count();
+            anyhow::ensure!(moving == 0, "{moving} threads go on");
+            Ok(())
+        })
     }
 
     /// SIGCONT.
@@ -118,6 +125,19 @@ impl Drop for Process {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The state of each thread of process `pid`: R, S, D, T as in proc(5).
+fn threads(pid: u32) -> Result<Vec<char>> {
+    let mut states = Vec::new();
+    for thread in fs::read_dir(Path::new("/proc").join(pid.to_string()).join("task"))? {
+        let stat = fs::read_to_string(thread?.path().join("stat"))?;
+        // The name before it stands in brackets and may hold anything.
+        let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+        states.extend(state);
+    }
+    anyhow::ensure!(!states.is_empty(), "process {pid} has no threads");
+    Ok(states)
 }
 
 /// What the kernel says about process `pid` now.
@@ -181,6 +201,19 @@ mod tests {
         assert!(own.resident_bytes > 1 << 20);
         assert!(own.descriptors >= 3);
         assert!(own.threads >= 1);
+    }
+
+    /// A broker that was told to stop still answered one more fetch, and a test took what it acknowledged for a fault.
+    #[test]
+    fn a_paused_process_does_nothing_any_more() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 0..20 {
+            let mut command = Command::new("sh");
+            command.args(["-c", "while :; do :; done"]);
+            let mut busy = Process::start(command, &dir.path().join("log")).unwrap();
+            busy.pause().unwrap();
+            assert_eq!(threads(busy.id()).unwrap(), ['T']);
+        }
     }
 
     #[test]
