@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_core::follow::Follower;
-use broker_core::lifecycle::{Cause, Lifecycle, Timing};
+use broker_core::lifecycle::{self, Cause, Lifecycle, Timing};
 use host::{Clock, Entropy, OsClock, OsDisk, OsEntropy};
 use metadata::config::{BrokerSettings, MetricsListener, NodeConfig};
 use metadata::ids::IncarnationId;
@@ -359,8 +359,7 @@ impl Running {
             marks.extend(closed.await.unwrap_or_default());
         }
         let (dirs, loading) = (Arc::clone(&self.node.dirs), self.node.loading());
-        // One that did not come to be registered leaves the mark that it found.
-        let epoch = self.node.epoch().or_else(|| dirs.previous_epoch());
+        let epoch = lifecycle::epoch_to_mark(self.node.epoch(), dirs.previous_epoch());
         let written = tokio::task::spawn_blocking(move || {
             // The checkpoints tell of logs that were not opened, too; what lanes know would take their place.
             if loading == Loading::Finished {

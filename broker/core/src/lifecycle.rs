@@ -209,6 +209,13 @@ pub enum Phase {
     Stopped,
 }
 
+/// The epoch with which a broker that ends in order marks its directories (R1.15): its own or, where it did not come to
+/// be registered, that of the mark which it found. It has written nothing since.
+#[must_use]
+pub fn epoch_to_mark(own: Option<BrokerEpoch>, found: Option<BrokerEpoch>) -> Option<BrokerEpoch> {
+    own.or(found)
+}
+
 /// Whether a broker other than `me` hands its leaderships over, and so waits for what the others have applied.
 #[must_use]
 pub fn other_leaves(image: &Image, me: BrokerId) -> bool {

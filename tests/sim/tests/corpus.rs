@@ -96,3 +96,37 @@ fn whoever_comes_back_from_a_power_loss_is_not_counted_on_to_lead() {
     };
     must_hold(2_937_984_658, &limits);
 }
+
+/// A broker that was stopped in order twice, the second time before it was registered, took away the mark of its first
+/// stop and counted as killed; with the other one's disk gone nobody could lead. The broker leaves the mark that it
+/// finds; here that rule was left out, so it stands in the pure core now.
+#[test]
+fn a_broker_that_stops_before_it_is_registered_leaves_the_mark_that_it_found() {
+    let limits = Limits {
+        faults: Some(vec![0, 1, 2, 3, 4, 5, 6, 8]),
+        safety_max: Some(Duration::from_millis(16_903)),
+        ..Limits::default()
+    };
+    must_hold(163_919_579, &limits);
+}
+
+/// A broker whose disk is full may end, which is a kill to a controller, while another one gets an empty disk.
+#[test]
+fn a_broker_that_ends_for_want_of_room_is_not_counted_on_to_lead() {
+    let limits = Limits {
+        faults: Some(vec![3, 4, 5]),
+        safety_max: Some(Duration::from_millis(8_000)),
+        ..Limits::default()
+    };
+    must_hold(1_545_689_106, &limits);
+}
+
+/// What a connection's order asked for was carried out one within the other, so that answers overtook each other.
+#[test]
+fn answers_that_are_ready_together_leave_in_order() {
+    let limits = Limits {
+        faults: Some(vec![0, 2, 5]),
+        ..Limits::default()
+    };
+    must_hold(1_638_781_164, &limits);
+}

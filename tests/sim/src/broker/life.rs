@@ -1,6 +1,6 @@
 //! The broker's life: carries out what [`broker_core::lifecycle`] wants.
 
-use broker_core::lifecycle::{Cause, Effect, Event, Fencing, HeartbeatAnswer, Refusal, Wish};
+use broker_core::lifecycle::{self, Cause, Effect, Event, Fencing, HeartbeatAnswer, Refusal, Wish};
 use controller_core::command::{Heartbeat, RegisterBroker};
 use controller_core::refusal::Refusal as ControllerRefusal;
 use metadata::ids::{BrokerEpoch, ControllerId, DirectoryId};
@@ -102,12 +102,14 @@ impl Broker {
             features: metadata::feature::served(),
             rack: None,
             directories: vec![DirectoryId(Uuid::from_bytes(self.dir.id().0))],
-            previous_epoch: self
-                .dir
-                .clean_shutdown()
-                .and_then(|mark| mark.broker_epoch)
-                .map(BrokerEpoch),
+            previous_epoch: self.previous_epoch(),
         }
+    }
+
+    /// The epoch of the mark of a clean shutdown that this process found.
+    fn previous_epoch(&self) -> Option<BrokerEpoch> {
+        let mark = self.dir.clean_shutdown()?;
+        mark.broker_epoch.map(BrokerEpoch)
     }
 
     fn stop(&mut self, cause: &Cause, out: &mut Vec<Output>) {
@@ -133,8 +135,11 @@ impl Broker {
                 hosted.log.synced(synced);
             }
         }
-        self.checkpoint()?;
-        if let Some(epoch) = self.last_epoch {
+        // The checkpoints tell of logs that were not opened, too.
+        if !self.hosted.is_empty() {
+            self.checkpoint()?;
+        }
+        if let Some(epoch) = lifecycle::epoch_to_mark(self.last_epoch, self.previous_epoch()) {
             self.dir.mark_clean(epoch.0)?;
         }
         Ok(())
