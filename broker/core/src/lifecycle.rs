@@ -210,7 +210,7 @@ pub enum Phase {
 }
 
 /// The epoch with which a broker that ends in order marks its directories (R1.15): its own or, where it did not come to
-/// be registered, that of the mark which it found. It has written nothing since.
+/// be registered and so has written nothing, that of the mark which it found.
 #[must_use]
 pub fn epoch_to_mark(own: Option<BrokerEpoch>, found: Option<BrokerEpoch>) -> Option<BrokerEpoch> {
     own.or(found)
