@@ -41,7 +41,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let (filter, reload) = tracing_subscriber::reload::Layer::new(filter);
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(host::stderr_takes_colour());
     tracing_subscriber::registry().with(filter).with(lines).init();
     broker::log_level::install(reload);
     let config = match resolve(&arguments) {

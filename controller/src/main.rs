@@ -7,7 +7,6 @@
     reason = "what is wrong at the start is told before there is a log"
 )]
 
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -56,7 +55,7 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(host::stderr_takes_colour())
         .with_target(false)
         .init();
     for warning in config.warnings() {

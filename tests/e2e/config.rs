@@ -26,8 +26,10 @@ fn broker_with(pairs: &[&str]) -> Output {
     for pair in pairs {
         command.args(["--set", pair]);
     }
-    let output = command.env("NO_COLOR", "1").output().unwrap();
+    let output = command.env_remove("NO_COLOR").output().unwrap();
     assert!(!data.exists(), "something was opened with {pairs:?}");
+    let coloured = output.stderr.contains(&b'\x1b');
+    assert!(!coloured, "colour codes, and no terminal: {output:?}");
     output
 }
 
@@ -92,9 +94,11 @@ fn the_data_of_another_node_is_refused() {
 fn a_taken_port_is_a_clear_end() {
     let cluster = Cluster::builder().start().unwrap();
     let listener = format!("listeners=PLAINTEXT://{}", cluster.bootstrap());
-    let output = broker_with(&[&listener]);
+    // With a line of the log in front: a key that has no effect.
+    let output = broker_with(&[&listener, "num.replica.alter.log.dirs.threads=3"]);
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(2), "{text}");
     let port = cluster.bootstrap().rsplit(':').next().unwrap().to_owned();
     assert!(text.contains(&port), "{text}");
+    assert!(text.contains(" WARN "), "{text}");
 }

@@ -13,6 +13,7 @@ mod os_disk;
 mod process;
 mod settings;
 mod sim_disk;
+mod terminal;
 
 pub use clock::{Clock, Monotonic, OsClock, SimClock, WallMs};
 pub use disk::{Disk, EntryKind, File, LockGuard, OpenHow, PathEntry, replace_file};
@@ -21,3 +22,4 @@ pub use os_disk::OsDisk;
 pub use process::{ProcessUsage, usage_of_this_process};
 pub use settings::{CONFIG_FILE_BYTES_MAX, environment, read_config_file};
 pub use sim_disk::{SimDisk, SyncFault};
+pub use terminal::stderr_takes_colour;
