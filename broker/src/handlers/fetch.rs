@@ -22,7 +22,7 @@ use super::fetch_answer::{self, Read};
 use super::fetch_read::{self, Failure};
 use super::{Answer, Begun, Call, Refusable, at_work, plain};
 use crate::errors;
-use crate::metrics::AskedBy;
+use crate::metrics::{AskedBy, WaitCount};
 use crate::seam;
 use crate::storage::hosted::Hosted;
 
@@ -312,6 +312,7 @@ async fn wait(
 struct Waiting {
     woken: Arc<Notify>,
     partitions: Vec<Arc<Hosted>>,
+    _counted: WaitCount,
 }
 
 impl Waiting {
@@ -325,7 +326,11 @@ impl Waiting {
         for hosted in &partitions {
             hosted.waits.add(bound, &woken);
         }
-        Waiting { woken, partitions }
+        Waiting {
+            woken,
+            partitions,
+            _counted: call.node.metrics.waiting.fetch(),
+        }
     }
 }
 

@@ -270,6 +270,7 @@ async fn finish(
     acks: Option<Acks>,
     time: Duration,
 ) -> Answer {
+    let waits = (acks == Some(Acks::All)).then(|| call.node.metrics.waiting.produce());
     if tokio::time::timeout(time, sorted.ticket.decided()).await.is_err() {
         // Appends take their time on a slow disk, and their outcome must be known; only waits can be given up.
         sorted.ticket.appended().await;
@@ -279,6 +280,7 @@ async fn finish(
             }
         }
     }
+    drop(waits);
     let states = sorted.ticket.take();
     let mut states: Vec<Option<PartState>> = states.into_iter().map(Some).collect();
     let mut hints = Hints::new(&call);

@@ -1,10 +1,15 @@
 //! What is found out of the state of the node when somebody looks: partitions, leaders, in-sync sets.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use broker_core::replica::Serving;
 use observe::{Gathered, Metrics};
+use parking_lot::Mutex;
+use tokio::runtime::{Handle, RuntimeMetrics};
 
+use super::idle::IdleShare;
 use crate::node::Node;
 use crate::storage::hosted::Hosted;
 
@@ -18,6 +23,7 @@ struct Replicas {
     at_min: usize,
     offline: usize,
     reassigning: usize,
+    lag_max: u64,
 }
 
 impl Replicas {
@@ -27,7 +33,9 @@ impl Replicas {
         self.hosted += 1;
         match seen.view.serving {
             Serving::Offline => self.offline += 1,
-            Serving::Follower { .. } => {}
+            Serving::Follower { .. } => {
+                self.lag_max = self.lag_max.max(hosted.lag.load(Ordering::Relaxed));
+            }
             Serving::Leader { .. } => {
                 // While replicas are being moved, those that are on their way are not missed.
                 let wanted = state.replicas.len().saturating_sub(state.adding.len());
@@ -73,17 +81,56 @@ impl Replicas {
         for (name, help, count) in rows {
             gathered.gauge(&format!("kafka_server_replicamanager_{name}"), help, count as f64);
         }
+        gathered.gauge_of(
+            "kafka_server_replicafetchermanager_maxlag",
+            "Committed records of a leader that the follower here that lacks most still lacks.",
+            &[("clientId", "Replica")],
+            self.lag_max as f64,
+        );
     }
 }
 
-/// Shows the state of a node for as long as it lives.
+/// Shows the state of a node for as long as it lives. Must be called inside the runtime that serves its connections.
 pub fn gauges(metrics: &Metrics, node: &Arc<Node>) {
+    show_idle(metrics, node);
     let node: Weak<Node> = Arc::downgrade(node);
     metrics.gathered(move |gathered| {
         if let Some(node) = node.upgrade() {
             gather(&node, gathered);
         }
     });
+}
+
+/// Connections are served by the threads of the runtime, what they ask of logs by the lanes: as in Kafka network
+/// threads stand before request handlers.
+fn show_idle(metrics: &Metrics, node: &Arc<Node>) {
+    let (clock, counts) = (Arc::clone(&node.clock), Arc::clone(&node.metrics));
+    let runtime = Handle::current().metrics();
+    let shares = Mutex::new((IdleShare::new(clock.now()), IdleShare::new(clock.now())));
+    // The counts hold what gathers them: they must not be held in turn.
+    let counts = Arc::downgrade(&counts);
+    metrics.gathered(move |gathered| {
+        let Some(counts) = counts.upgrade() else { return };
+        let (network, handlers) = &mut *shares.lock();
+        let now = clock.now();
+        gathered.gauge(
+            "kafka_network_socketserver_networkprocessoravgidle_percent",
+            "The share of their time, 0 to 1, that the threads that serve connections have nothing to do.",
+            network.look(now, at_work(&runtime)),
+        );
+        gathered.gauge(
+            "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+            "The share of their time, 0 to 1, that the threads that own the logs have nothing to do.",
+            handlers.look(now, counts.lanes.seen()),
+        );
+    });
+}
+
+/// The threads of a runtime, and how long they have all been at work.
+fn at_work(runtime: &RuntimeMetrics) -> (usize, Duration) {
+    let threads = runtime.num_workers();
+    let busy = (0..threads).map(|thread| runtime.worker_total_busy_duration(thread));
+    (threads, busy.sum())
 }
 
 fn gather(node: &Node, gathered: &mut Gathered) {

@@ -4,10 +4,12 @@
 //! of the node is found out when somebody looks. Must not: be asked for a decision.
 
 mod gauges;
+mod idle;
 mod requests;
 #[cfg(test)]
 mod tests;
 mod traffic;
+mod waiting;
 mod watched;
 
 use std::sync::Arc;
@@ -16,8 +18,10 @@ use host::Clock;
 use observe::{Counter, Metrics, Times};
 
 pub use gauges::gauges;
-pub use requests::{AskedBy, Requests, Stages};
+pub use idle::Work;
+pub use requests::{AskedBy, Requests, Sent, Stages};
 pub use traffic::{TopicTraffic, Traffic};
+pub use waiting::{WaitCount, Waiting};
 pub use watched::{Health, State, Watch};
 
 /// Everything that is counted.
@@ -28,6 +32,10 @@ pub struct BrokerMetrics {
     pub clock: Arc<dyn Clock>,
     /// Requests and their times.
     pub requests: Requests,
+    /// Requests that wait.
+    pub waiting: Waiting,
+    /// What the lanes do of their time.
+    pub lanes: Work,
     /// Records and bytes, in all and by topic.
     pub traffic: Arc<Traffic>,
     /// Changes of in-sync sets that this broker, as a leader, brought about.
@@ -67,6 +75,8 @@ impl BrokerMetrics {
         Arc::new(BrokerMetrics {
             clock,
             requests: Requests::new(&metrics),
+            waiting: Waiting::new(&metrics),
+            lanes: Work::default(),
             traffic: Traffic::new(&metrics),
             in_sync: InSyncCounts {
                 shrinks: of_replicas("isrshrinks", "In-sync sets of led partitions that shrank."),

@@ -12,11 +12,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use host::Monotonic;
 use observe::{Gathered, Metrics, Times, TimesGroup};
-use wire::{ApiKey, ApiVersion};
+use wire::{ApiKey, ApiVersion, ErrorCode, ErrorCounts};
 
 /// Versions that are told apart; no API has more.
 const VERSIONS: usize = 32;
 const REQUESTS: &str = "kafka_network_requestmetrics_requests_total";
+const ERRORS: &str = "kafka_network_requestmetrics_errors_total";
 
 /// Whose fetch it was: Kafka shows the two apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,20 @@ impl Stages {
     }
 }
 
+/// The answer as it was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent<'a> {
+    /// Its first byte was given to the socket.
+    pub began: Monotonic,
+    /// And its last one.
+    pub ended: Monotonic,
+    /// The error codes in it.
+    pub errors: &'a ErrorCounts,
+}
+
+/// How often each code was answered, at the place of the code in [`ErrorCode::ALL`].
+type ErrorTotals = Box<[AtomicU64]>;
+
 /// The times of one kind of request.
 struct Kind {
     total: Arc<Times>,
@@ -102,6 +117,8 @@ pub struct Requests {
     of_followers: OnceLock<Kind>,
     /// By key, then version.
     counts: Arc<Vec<[AtomicU64; VERSIONS]>>,
+    /// By key; made with the first answer of its kind.
+    errors: Arc<Vec<OnceLock<ErrorTotals>>>,
 }
 
 impl Requests {
@@ -115,6 +132,9 @@ impl Requests {
         let counts: Arc<Vec<_>> = Arc::new((0..kinds).map(|_| none()).collect());
         let counted = Arc::clone(&counts);
         metrics.gathered(move |gathered| gather(&counted, gathered));
+        let errors: Arc<Vec<_>> = Arc::new((0..kinds).map(|_| OnceLock::new()).collect());
+        let counted = Arc::clone(&errors);
+        metrics.gathered(move |gathered| gather_errors(&counted, gathered));
         Requests {
             groups: Groups {
                 total: times("totaltimems", "From the whole request to the sent answer"),
@@ -134,14 +154,18 @@ impl Requests {
             of_clients: OnceLock::new(),
             of_followers: OnceLock::new(),
             counts,
+            errors,
         }
     }
 
-    /// A request was answered, or needed no answer; `sent` is when the sending began and when it ended.
-    pub fn done(&self, stages: &Stages, sent: Option<(Monotonic, Monotonic)>) {
+    /// A request was answered, or needed no answer.
+    pub fn done(&self, stages: &Stages, sent: Option<&Sent<'_>>) {
         let place = place(stages.api);
         let version = usize::try_from(stages.version.0).unwrap_or(0).min(VERSIONS - 1);
         self.counts[place][version].fetch_add(1, Ordering::Relaxed);
+        if let Some(sent) = sent {
+            self.count_errors(place, sent.errors);
+        }
         self.note(
             self.kinds[place].get_or_init(|| self.groups.kind(stages.api.name())),
             stages,
@@ -156,11 +180,21 @@ impl Requests {
         }
     }
 
-    fn note(&self, kind: &Kind, stages: &Stages, sent: Option<(Monotonic, Monotonic)>) {
+    fn count_errors(&self, place: usize, errors: &ErrorCounts) {
+        let none = || ErrorCode::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+        let totals = self.errors[place].get_or_init(none);
+        for (code, count) in errors.iter() {
+            if let Some(total) = place_of(code).and_then(|place| totals.get(place)) {
+                total.fetch_add(u64::from(count), Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn note(&self, kind: &Kind, stages: &Stages, sent: Option<&Sent<'_>>) {
         let started = stages.started.unwrap_or(stages.arrived);
         let ended = stages.ended.unwrap_or(started);
         let left = stages.left.unwrap_or(ended).min(ended);
-        let (sending, sent) = sent.unwrap_or((ended, ended));
+        let (sending, sent) = sent.map_or((ended, ended), |sent| (sent.began, sent.ended));
         kind.total.record(sent.since(stages.arrived));
         kind.queue.record(started.since(stages.arrived));
         kind.local.record(left.since(started));
@@ -172,6 +206,27 @@ impl Requests {
 
 fn place(api: ApiKey) -> usize {
     usize::try_from(api.code()).expect("keys are not negative")
+}
+
+/// Where a code stands among all codes, which are in order.
+fn place_of(code: ErrorCode) -> Option<usize> {
+    ErrorCode::ALL.binary_search(&code).ok()
+}
+
+/// Only what was answered at least once is shown; `NONE` stands beside the errors, as in Kafka.
+fn gather_errors(totals: &[OnceLock<ErrorTotals>], gathered: &mut Gathered) {
+    for api in ApiKey::ALL {
+        let Some(totals) = totals[place(*api)].get() else {
+            continue;
+        };
+        for (code, total) in ErrorCode::ALL.iter().zip(totals) {
+            let (count, name) = (total.load(Ordering::Relaxed), code.name().unwrap_or_default());
+            if 0 < count {
+                let labels = [("request", api.name()), ("error", name)];
+                gathered.counter_of(ERRORS, "Error codes in answers.", &labels, count);
+            }
+        }
+    }
 }
 
 /// Only what was asked for at least once is shown.

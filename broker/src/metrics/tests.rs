@@ -6,7 +6,8 @@ use host::{Clock, Monotonic, SimClock, WallMs};
 use metadata::ids::{BrokerEpoch, TopicId};
 use metadata::uuid::Uuid;
 use observe::{NotReady, Watched};
-use wire::{ApiKey, ApiVersion};
+use wire::messages::metadata::{MetadataResponse, MetadataResponseTopic};
+use wire::{ApiKey, ApiVersion, ErrorCode, ErrorCounts, Message, Writer};
 
 use super::*;
 use broker_core::lifecycle::{Fencing, Phase};
@@ -38,7 +39,9 @@ fn the_time_of_a_request_is_split_as_kafka_splits_it() {
         asked_by: AskedBy::Follower,
         ..Stages::arrived(ApiKey::Fetch, ApiVersion(17), at(0))
     };
-    metrics.requests.done(&stages, Some((at(15), at(31))));
+    metrics
+        .requests
+        .done(&stages, Some(&sent(at(15), at(31), &answer(&[]))));
 
     let sum = |name: &str, request: &str| {
         let series = format!("kafka_network_requestmetrics_{name}_sum{{request=\"{request}\"}}");
@@ -55,6 +58,71 @@ fn the_time_of_a_request_is_split_as_kafka_splits_it() {
     assert_eq!(sum("totaltimems", "FetchConsumer"), None);
     let requests = "kafka_network_requestmetrics_requests_total{request=\"Fetch\",version=\"17\"}";
     assert_eq!(value(&metrics, requests), Some(1.0));
+}
+
+/// The codes of an answer about topics with these outcomes.
+fn answer(codes: &[ErrorCode]) -> ErrorCounts {
+    let topic = |code: &ErrorCode| MetadataResponseTopic {
+        error_code: *code,
+        ..Default::default()
+    };
+    let response = MetadataResponse {
+        topics: codes.iter().map(topic).collect(),
+        ..Default::default()
+    };
+    let mut writer = Writer::new();
+    response.encode(ApiVersion(12), &mut writer);
+    writer.finish().expect("it can be encoded").errors().clone()
+}
+
+fn sent(began: Monotonic, ended: Monotonic, errors: &ErrorCounts) -> Sent<'_> {
+    Sent { began, ended, errors }
+}
+
+#[test]
+fn every_error_code_of_an_answer_is_counted() {
+    let metrics = metrics();
+    let stages = Stages::arrived(ApiKey::Metadata, ApiVersion(12), at(0));
+    let unknown = ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+    let errors = answer(&[unknown, ErrorCode::NONE, unknown, ErrorCode::UNKNOWN_SERVER_ERROR]);
+    for _ in 0..2 {
+        metrics.requests.done(&stages, Some(&sent(at(1), at(1), &errors)));
+    }
+    let count = |error: &str| {
+        let labels = format!("{{request=\"Metadata\",error=\"{error}\"}}");
+        value(
+            &metrics,
+            &format!("kafka_network_requestmetrics_errors_total{labels}"),
+        )
+    };
+    assert_eq!(count("UNKNOWN_TOPIC_OR_PARTITION"), Some(4.0));
+    assert_eq!(count("NONE"), Some(2.0));
+    assert_eq!(count("UNKNOWN_SERVER_ERROR"), Some(2.0));
+    assert_eq!(count("LEADER_NOT_AVAILABLE"), None);
+}
+
+#[test]
+fn who_waits_is_counted_until_the_wait_is_over() {
+    let metrics = metrics();
+    let size = |operation: &str| {
+        let labels = format!("{{delayedOperation=\"{operation}\"}}");
+        value(
+            &metrics,
+            &format!("kafka_server_delayedoperationpurgatory_purgatorysize{labels}"),
+        )
+    };
+    let queue = || value(&metrics, "kafka_network_requestchannel_requestqueuesize");
+    let (fetch, _other) = (metrics.waiting.fetch(), metrics.waiting.fetch());
+    let (produce, queued) = (metrics.waiting.produce(), metrics.waiting.to_start());
+    assert_eq!(
+        (size("Fetch"), size("Produce"), queue()),
+        (Some(2.0), Some(1.0), Some(1.0))
+    );
+    drop((fetch, produce, queued));
+    assert_eq!(
+        (size("Fetch"), size("Produce"), queue()),
+        (Some(1.0), Some(0.0), Some(0.0))
+    );
 }
 
 #[test]
@@ -125,7 +193,9 @@ fn ten_thousand_busy_topics_stay_below_three_thousand_series() {
     // More than a broker serves.
     for api in &ApiKey::ALL[..45] {
         let stages = Stages::arrived(*api, ApiVersion(0), at(0));
-        metrics.requests.done(&stages, Some((at(1), at(1))));
+        metrics
+            .requests
+            .done(&stages, Some(&sent(at(1), at(1), &answer(&[ErrorCode::NONE]))));
     }
     let text = metrics.metrics.text().expect("it has a form");
     let series = text.lines().filter(|line| !line.starts_with('#')).count();

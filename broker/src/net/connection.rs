@@ -23,7 +23,7 @@ use super::inbox::{Inbox, Read};
 use super::outbox;
 use super::response::Response;
 use crate::handlers::{self, Answer, Client, Later, Step};
-use crate::metrics::Stages;
+use crate::metrics::{Sent, Stages, WaitCount};
 use crate::node::Node;
 
 /// Why a connection ended.
@@ -43,6 +43,8 @@ struct Arrived {
     at: Monotonic,
     /// Nothing when the bytes are no request: it ends the connection in its turn.
     request: Option<(RequestHeader, Reader)>,
+    /// Shows that it waits.
+    _queued: WaitCount,
 }
 
 struct Connection {
@@ -149,6 +151,7 @@ impl Connection {
                 id: self.pipeline.next_request(),
                 at: self.node.clock.now(),
                 request,
+                _queued: self.node.metrics.waiting.to_start(),
             });
             if self.step(Event::Arrived { kind, bytes }).await?.is_closed() {
                 return Ok(Socket::Closed);
@@ -181,7 +184,12 @@ impl Connection {
                         let (_, response) = self.answers.swap_remove(at);
                         let sending = self.node.clock.now();
                         outbox::send(&self.stream, &response, self.node.settings.limits.idle).await?;
-                        self.done(id, Some((sending, self.node.clock.now())));
+                        let sent = Sent {
+                            began: sending,
+                            ended: self.node.clock.now(),
+                            errors: response.errors(),
+                        };
+                        self.done(id, Some(&sent));
                         events.push_back(Event::Sent(id));
                     }
                     Effect::Close => return Ok(Socket::Closed),
@@ -235,7 +243,7 @@ impl Connection {
     }
 
     /// Nothing more is done for the request.
-    fn done(&mut self, id: RequestId, sent: Option<(Monotonic, Monotonic)>) {
+    fn done(&mut self, id: RequestId, sent: Option<&Sent<'_>>) {
         if let Some(at) = self.stages.iter().position(|(started, _)| *started == id) {
             let (_, stages) = self.stages.swap_remove(at);
             self.node.metrics.requests.done(&stages, sent);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use host::File;
-use wire::{Encoded, Part as WirePart};
+use wire::{Encoded, ErrorCounts, Part as WirePart};
 
 use crate::metrics::AskedBy;
 
@@ -36,6 +36,7 @@ pub struct Response {
     parts: Vec<Part>,
     /// Whose request it answers.
     pub asked_by: AskedBy,
+    errors: ErrorCounts,
 }
 
 impl Response {
@@ -49,6 +50,7 @@ impl Response {
     /// # Panics
     /// When a slot names no slice, or one of another size: the length prefix would be a lie.
     pub fn with_slices(encoded: Encoded, slices: &[FileSlice]) -> Response {
+        let errors = encoded.errors().clone();
         let parts = encoded
             .into_parts()
             .into_iter()
@@ -64,12 +66,18 @@ impl Response {
         Response {
             parts,
             asked_by: AskedBy::Client,
+            errors,
         }
     }
 
     /// The same answer to somebody else.
     pub fn asked_by(self, asked_by: AskedBy) -> Response {
         Response { asked_by, ..self }
+    }
+
+    /// The error codes in it.
+    pub fn errors(&self) -> &ErrorCounts {
+        &self.errors
     }
 
     /// Its parts in order.

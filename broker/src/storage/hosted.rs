@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use broker_core::replica::{Assignment, Replica, Serving, View};
@@ -35,6 +36,8 @@ pub struct Hosted {
     pub waits: Waits,
     /// What its topic counts.
     pub traffic: Arc<TopicTraffic>,
+    /// While this broker follows: how many committed records of the leader were missing here after the last fetch.
+    pub lag: AtomicU64,
 }
 
 /// What readers see of a replica. Bounds of the log are not taken from here: [`ReadView::bounds`] is newer.

@@ -132,6 +132,7 @@ pub fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Vec<LaneHand
                 unsynced: Vec::new(),
                 next_tick: Moment::START,
             };
+            shared.metrics.lanes.joined();
             essential::thread(format!("lane-{index}"), "lane", move || lane.run(&events))?;
             Ok(handle)
         })
@@ -204,7 +205,9 @@ enum Life {
 impl Lane {
     fn run(mut self, events: &Receiver<Event>) {
         loop {
-            match events.recv_timeout(TICK) {
+            let event = events.recv_timeout(TICK);
+            let woken = self.shared.clock.now();
+            match event {
                 Ok(event) => {
                     if self.take(event) == Life::Ends {
                         return;
@@ -220,6 +223,8 @@ impl Lane {
             }
             self.sync_and_answer();
             self.tick();
+            let worked = self.shared.clock.now().since(woken);
+            self.shared.metrics.lanes.worked(worked);
         }
     }
 

@@ -6,6 +6,8 @@ mod closing;
 pub mod dirs;
 pub mod follower;
 pub mod hosted;
+#[cfg(test)]
+mod lag_tests;
 pub mod lane;
 mod owned;
 #[cfg(test)]
@@ -14,5 +16,7 @@ pub mod recovery;
 pub mod settings;
 pub mod shared;
 pub mod sync;
+#[cfg(test)]
+mod testing;
 pub mod ticket;
 pub mod waits;

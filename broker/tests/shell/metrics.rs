@@ -2,8 +2,10 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
-use wire::messages::ApiVersionsRequest;
+use wire::messages::fetch::{FetchPartition, FetchTopic};
+use wire::messages::{ApiVersionsRequest, FetchRequest};
 
 use crate::frames::{create, produced};
 use crate::harness::Broker;
@@ -70,6 +72,67 @@ fn a_broker_is_watched_where_its_configuration_says() {
         Some(3.0),
         "{text}"
     );
+}
+
+/// Looks until the numbers are these.
+fn becomes(port: u16, wanted: &[(&str, f64)]) {
+    let began = Instant::now();
+    loop {
+        let (_, text) = ask(port, "/metrics");
+        if wanted
+            .iter()
+            .all(|(series, number)| value(&text, series) == Some(*number))
+        {
+            return;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{wanted:?} not in {text}"
+        );
+    }
+}
+
+#[test]
+fn what_waits_is_seen_while_it_waits_and_errors_are_counted() {
+    let broker = Broker::start(&["metrics.listener=127.0.0.1:0"]);
+    let port = broker.metrics.unwrap();
+    let mut peer = broker.connect();
+    create(&mut peer, "orders");
+    let fetch = |topic: &str, max_wait_ms| FetchRequest {
+        max_wait_ms,
+        min_bytes: 1,
+        topics: vec![FetchTopic {
+            topic: topic.into(),
+            partitions: vec![FetchPartition {
+                partition_max_bytes: 1000,
+                ..Default::default()
+            }],
+            ..Default::default()
+        }],
+        ..Default::default()
+    };
+    let delayed = "kafka_server_delayedoperationpurgatory_purgatorysize{delayedOperation=\"Fetch\"}";
+    becomes(port, &[(delayed, 0.0)]);
+
+    peer.start(11, &fetch("orders", 600_000));
+    becomes(port, &[(delayed, 1.0)]);
+    broker.connect().ask(9, &produced("orders", b"one"));
+    peer.receive::<FetchRequest>(11);
+    peer.ask(11, &fetch("nowhere", 0));
+
+    let error =
+        "kafka_network_requestmetrics_errors_total{request=\"Fetch\",error=\"UNKNOWN_TOPIC_OR_PARTITION\"}";
+    becomes(port, &[(delayed, 0.0), (error, 1.0)]);
+    let (_, text) = ask(port, "/metrics");
+    for threads in [
+        "kafka_network_socketserver_networkprocessoravgidle_percent",
+        "kafka_server_kafkarequesthandlerpool_requesthandleravgidle_percent",
+    ] {
+        let idle = value(&text, threads).unwrap();
+        assert!((0.0..=1.0).contains(&idle), "{threads} {idle}");
+    }
+    let lag = "kafka_server_replicafetchermanager_maxlag{clientId=\"Replica\"}";
+    assert_eq!(value(&text, lag), Some(0.0), "{text}");
 }
 
 #[test]

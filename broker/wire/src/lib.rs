@@ -29,6 +29,7 @@ mod api;
 pub mod batch;
 pub mod codec;
 mod error;
+mod error_counts;
 pub mod frame;
 mod header;
 pub mod internal;
@@ -65,6 +66,7 @@ pub mod messages {
 
 pub use api::{ApiKey, ApiVersion, CorrelationId, Message, Request};
 pub use error::ErrorCode;
+pub use error_counts::ErrorCounts;
 pub use header::{RequestHeader, ResponseHeader};
 pub use reader::{DecodeError, DecodeReason, Reader};
 pub use records::{Encoded, Part, Records};

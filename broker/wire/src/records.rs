@@ -5,6 +5,8 @@
 
 use bytes::{Bytes, BytesMut};
 
+use crate::error_counts::ErrorCounts;
+
 /// The record batches of one partition, as a field of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Records {
@@ -66,12 +68,18 @@ pub enum Part {
 pub struct Encoded {
     pub(crate) parts: Vec<Part>,
     pub(crate) size: usize,
+    pub(crate) errors: ErrorCounts,
 }
 
 impl Encoded {
     /// The size in bytes, slots included.
     pub fn size(&self) -> usize {
         self.size
+    }
+
+    /// The error codes in it.
+    pub fn errors(&self) -> &ErrorCounts {
+        &self.errors
     }
 
     /// The parts in order; never two `Bytes` where one would do, except around large records.

@@ -5,6 +5,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 use crate::api::{ApiKey, ApiVersion};
 use crate::error::ErrorCode;
+use crate::error_counts::ErrorCounts;
 use crate::records::{Encoded, Part, Records};
 use crate::uuid::Uuid;
 use crate::varint;
@@ -54,6 +55,7 @@ pub struct Writer {
     /// What stands between the bytes, each with the place in `bytes` before which it stands; in order.
     inserts: Vec<(usize, Part)>,
     inserted_size: usize,
+    errors: ErrorCounts,
     message: &'static str,
     version: i16,
     error: Option<EncodeError>,
@@ -99,7 +101,11 @@ impl Writer {
         if written < bytes.len() {
             parts.push(Part::Bytes(bytes.slice(written..)));
         }
-        Ok(Encoded { parts, size })
+        Ok(Encoded {
+            parts,
+            size,
+            errors: self.errors,
+        })
     }
 
     /// The same, with the size of everything behind them in the first four bytes, which were left free.
@@ -176,6 +182,7 @@ impl Writer {
     }
 
     pub(crate) fn error_code(&mut self, value: ErrorCode) {
+        self.errors.add(value);
         self.i16(value.0);
     }
 

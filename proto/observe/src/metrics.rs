@@ -67,6 +67,13 @@ impl Metrics {
         self.kept(Gauge::new(name, help))
     }
 
+    /// The same, with siblings that have other values of the label.
+    pub fn gauge_of(&self, name: &str, help: &str, label: (&str, &str)) -> Gauge {
+        self.kept(Gauge::with_opts(
+            Opts::new(name, help).const_label(label.0, label.1),
+        ))
+    }
+
     /// How long something takes, in milliseconds: count, sum, and quantiles of the last one to two minutes.
     pub fn times(&self, name: &str, help: &str) -> Arc<Times> {
         let group = self.times_of(name, help, "");
