@@ -237,7 +237,7 @@ impl Log {
         let rolled = self.roll_if_due(Offset(first.base_offset), last, size, max_timestamp, now)?;
         for (header, _) in stored {
             if 0 <= header.partition_leader_epoch {
-                self.assign_epoch(
+                self.write_epoch(
                     LeaderEpoch(header.partition_leader_epoch),
                     Offset(header.base_offset),
                 )?;

@@ -58,6 +58,7 @@ pub struct Log {
     /// Everything before is durable.
     pub(crate) recovery_point: Offset,
     pub(crate) epochs: Arc<EpochHistory>,
+    epochs_file: EpochsFile,
     pub(crate) producers: Producers,
     /// The newest snapshot of the producers stands at this offset.
     pub(crate) snapshot_at: Option<Offset>,
@@ -74,6 +75,15 @@ enum Identity {
     /// A power loss may take it, and with it nothing else.
     Written,
     Durable,
+}
+
+/// What `leader-epoch-checkpoint` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EpochsFile {
+    /// Every epoch, or at least every one that has a record.
+    Current,
+    /// It lacks the newest epoch, which has no record yet.
+    Behind,
 }
 
 /// What the owner knows about the segment that is being written.
@@ -212,6 +222,7 @@ impl Log {
             bounds: parts.bounds,
             recovery_point: parts.recovery_point,
             epochs,
+            epochs_file: EpochsFile::Current,
             producers: parts.producers,
             unsynced: Unsynced {
                 names: parts.names,
@@ -277,23 +288,33 @@ impl Log {
     }
 
     /// Notes that this leader epoch begins at the log end (L-54). An epoch that is not newer than the latest changes
-    /// nothing.
-    ///
-    /// # Errors
-    /// Faults of the disk.
-    pub fn begin_epoch(&mut self, epoch: LeaderEpoch) -> Result<(), LogFault> {
-        self.assign_epoch(epoch, self.bounds.log_end)
+    /// nothing. Readers see it at once; the file is told with the first record of the epoch. An epoch without a record is
+    /// forgotten by a restart anyway (L-20), and a broker may begin to lead thousands of logs in one moment.
+    pub fn begin_epoch(&mut self, epoch: LeaderEpoch) {
+        if let Some(epochs) = self.epochs_with(epoch, self.bounds.log_end) {
+            self.epochs = Arc::new(epochs);
+            self.epochs_file = EpochsFile::Behind;
+            self.publish_now();
+        }
     }
 
-    pub(crate) fn assign_epoch(&mut self, epoch: LeaderEpoch, start: Offset) -> Result<(), LogFault> {
+    /// Makes sure that the file has an epoch before its first record is written, whether it began with
+    /// [`Log::begin_epoch`] or begins with this record.
+    pub(crate) fn write_epoch(&mut self, epoch: LeaderEpoch, start: Offset) -> Result<(), LogFault> {
+        match (self.epochs_with(epoch, start), self.epochs_file) {
+            (Some(epochs), _) => self.replace_epochs(epochs),
+            (None, EpochsFile::Behind) => self.replace_epochs((*self.epochs).clone()),
+            (None, EpochsFile::Current) => Ok(()),
+        }
+    }
+
+    /// The history with one more epoch, if it is newer than all of them.
+    fn epochs_with(&self, epoch: LeaderEpoch, start: Offset) -> Option<EpochHistory> {
         if self.epochs.latest().is_some_and(|latest| epoch <= latest) {
-            return Ok(());
+            return None;
         }
         let mut epochs = (*self.epochs).clone();
-        match epochs.assign(epoch, start) {
-            EpochChange::None => Ok(()),
-            EpochChange::Changed => self.replace_epochs(epochs),
-        }
+        (epochs.assign(epoch, start) == EpochChange::Changed).then_some(epochs)
     }
 
     /// Writes the history down and shows it to readers. It is not synced here: after a power loss it can be built again
@@ -301,6 +322,7 @@ impl Log {
     pub(crate) fn replace_epochs(&mut self, epochs: EpochHistory) -> Result<(), LogFault> {
         let path = write_epochs(&*self.host.disk, &self.dir, &epochs)?;
         self.note_unsynced(path);
+        self.epochs_file = EpochsFile::Current;
         self.epochs = Arc::new(epochs);
         self.publish_now();
         Ok(())

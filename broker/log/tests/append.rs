@@ -201,7 +201,7 @@ fn the_first_batch_comes_whole_or_not_at_all() {
 fn a_follower_keeps_offsets_and_epochs() {
     let (_disk, mut leader) = fresh(LogConfig::default());
     append(&mut leader, &values(3));
-    leader.begin_epoch(LeaderEpoch(2)).unwrap();
+    leader.begin_epoch(LeaderEpoch(2));
     leader.append_as_leader(&values(2), by_leader(2)).unwrap();
     let fetched = read_all(&leader.view(), Offset::ZERO);
     let (_disk, mut follower) = fresh(LogConfig::default());

@@ -97,7 +97,7 @@ fn truncation_takes_epochs_watermark_and_recovery_point_back() {
 fn an_epoch_in_which_nothing_was_written_goes_with_a_truncation_to_the_log_end() {
     let (_disk, mut log) = fresh(small());
     log.append_as_leader(&values(5), by_leader(0)).unwrap();
-    log.begin_epoch(LeaderEpoch(1)).unwrap();
+    log.begin_epoch(LeaderEpoch(1));
     publish_all(&mut log);
     assert_eq!(log.latest_epoch(), Some(LeaderEpoch(1)));
 
@@ -122,18 +122,35 @@ fn truncation_takes_producers_back() {
     assert_eq!(append(&mut log, &sequenced(9, 0, 17, 1)).first, Offset(17));
 }
 
+/// A broker that starts may lead thousands of logs in one moment, most of them without a record to come.
 #[test]
-fn a_new_leader_writes_its_epoch_before_any_record() {
+fn a_new_leader_knows_its_epoch_at_once_and_writes_it_with_the_first_record() {
     let (disk, mut log) = fresh(small());
     append(&mut log, &values(5));
-    log.begin_epoch(LeaderEpoch(7)).unwrap();
-    log.begin_epoch(LeaderEpoch(6)).unwrap();
+    let written = || {
+        let text = disk.read_file(&dir().join("leader-epoch-checkpoint"), 100);
+        String::from_utf8(text.unwrap()).unwrap()
+    };
+    log.begin_epoch(LeaderEpoch(7));
+    log.begin_epoch(LeaderEpoch(6));
 
-    let text = disk
-        .read_file(&dir().join("leader-epoch-checkpoint"), 100)
-        .unwrap();
-    assert_eq!(String::from_utf8(text).unwrap(), "0\n2\n0 0\n7 5\n");
-    // A restart forgets it: no record says so.
+    let end = EpochEnd::At {
+        epoch: LeaderEpoch(7),
+        end: Offset(5),
+    };
+    assert_eq!(log.view().end_offset_for_epoch(LeaderEpoch(7)), end);
+    assert_eq!(written(), "0\n1\n0 0\n");
+
+    log.append_as_leader(&values(1), by_leader(7)).unwrap();
+    assert_eq!(written(), "0\n2\n0 0\n7 5\n");
+}
+
+#[test]
+fn a_restart_forgets_an_epoch_in_which_nothing_was_written() {
+    let (disk, mut log) = fresh(small());
+    append(&mut log, &values(5));
+    log.begin_epoch(LeaderEpoch(7));
+
     let (log, _) = reopen(&disk, small(), recovering(0));
     assert_eq!(log.latest_epoch(), Some(LeaderEpoch(0)));
 }

@@ -360,7 +360,7 @@ proptest! {
                     let end = bases.into_iter().rev().find(|base| *base <= end).unwrap_or(0);
                     log.truncate_to(Offset(end)).unwrap();
                     sync(&mut log);
-                    log.begin_epoch(LeaderEpoch(epoch + 1)).unwrap();
+                    log.begin_epoch(LeaderEpoch(epoch + 1));
                     epoch += 1;
                     sync(&mut log);
                     synced = read_all(&log.view(), Offset::ZERO);

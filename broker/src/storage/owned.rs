@@ -475,11 +475,7 @@ impl Owned {
             match effect {
                 Effect::EpochStarted { leader_epoch, at } => {
                     info!(partition = %self.hosted.name, %leader_epoch, log_end = at.0.0, "leading");
-                    if let Err(fault) = self.log.begin_epoch(seam::epoch_to_log(leader_epoch)) {
-                        error!(partition = %self.hosted.name, %fault, "the epoch cannot be written");
-                        self.fail(shared, waits);
-                        return;
-                    }
+                    self.log.begin_epoch(seam::epoch_to_log(leader_epoch));
                 }
                 Effect::StartFetching {
                     leader, leader_epoch, ..

@@ -317,12 +317,7 @@ impl Broker {
         let Some(hosted) = self.hosted.get_mut(&partition) else {
             return;
         };
-        if let Err(fault) = hosted.log.begin_epoch(partition_log::LeaderEpoch(epoch.0)) {
-            if self.has_name(partition) {
-                self.fail(format!("the epoch cannot be written: {fault}"), out);
-            }
-            return;
-        }
+        hosted.log.begin_epoch(partition_log::LeaderEpoch(epoch.0));
         let by = self.incarnation;
         out.push(Output::Fact(Fact::LeadershipBegan {
             by,
