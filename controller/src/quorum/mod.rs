@@ -1,12 +1,13 @@
 //! The replicated log under the control plane, and the only place that knows the consensus library and the store.
 //!
 //! Reading order: [`log_backend`], [`sled_backend`], [`floor`] and `writer` make changes durable; `store` is the log,
-//! `machine` what is committed, `snapshots` its short form; `network` and `service` are the two ends of the wire
-//! between controllers; `addressing` says who may speak; `founding` starts a cluster and repairs its membership.
+//! `machine` what is committed, `snapshots` its short form; `network`, `append_stream` and `service` are the ends of the
+//! wire between controllers; `addressing` says who may speak; `founding` starts a cluster and repairs its membership.
 //!
 //! Must not leave: Raft indexes, and any type of the libraries. Must not enter: what a batch means.
 
 mod addressing;
+mod append_stream;
 pub mod drill;
 pub mod floor;
 mod founding;
@@ -64,8 +65,8 @@ use writer::Writer;
 
 type Raft = openraft::Raft<TypeConfig, Machine>;
 
-/// Leaders speak this often, so that a follower notices a silence within a few of them.
-const HEARTBEAT: Duration = Duration::from_millis(50);
+/// However long elections may take, leaders speak at least this often.
+const HEARTBEAT_MAX: Duration = Duration::from_millis(250);
 /// A batch is refused above this (POLICY_VIOLATION).
 pub const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Entries that are usually kept behind a snapshot, so that a follower that was away for a moment needs none.
@@ -371,13 +372,21 @@ fn position(id: Option<types::LogId>) -> u64 {
     id.map_or(0, |id| id.index + 1)
 }
 
+/// How often a leader speaks, and how long it waits for each answer: the consensus library has one number for both. An
+/// answer that comes later does not count for the lease, and on a busy machine it takes tens of milliseconds. A follower
+/// stands for election after a silence of `election_longest` and once more at least `election_shortest`, which is longer
+/// than three heartbeats.
+fn heartbeat_interval(timing: Timing) -> Duration {
+    HEARTBEAT_MAX.min(timing.election_shortest * 2 / 3)
+}
+
 fn config(timing: Timing) -> Result<Config, openraft::ConfigError> {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Config {
         cluster_name: "millrace".into(),
         election_timeout_min: millis(timing.election_shortest),
         election_timeout_max: millis(timing.election_longest),
-        heartbeat_interval: millis(HEARTBEAT.min(timing.election_shortest / 3)),
+        heartbeat_interval: millis(heartbeat_interval(timing)),
         install_snapshot_timeout: 120_000,
         snapshot_policy: SnapshotPolicy::Never,
         max_in_snapshot_log_to_keep: timing.entries_kept,

@@ -23,10 +23,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::Streaming;
+use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
 use super::addressing::Addressing;
+use super::append_stream::AppendStream;
 use super::snapshots::{SnapshotFile, Snapshots};
 use super::types::{Peer, TypeConfig, Vote, encode_snapshot_meta, encode_vote};
 
@@ -34,6 +35,8 @@ use super::types::{Peer, TypeConfig, Vote, encode_snapshot_meta, encode_vote};
 pub const MESSAGE_BYTES_MAX: usize = 8 * 1024 * 1024;
 const SNAPSHOT_PIECE_BYTES: usize = 256 * 1024;
 const DIAL_TIMEOUT: Duration = Duration::from_millis(500);
+/// A follower has taken an append by then, or does not keep up.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(1);
 /// A snapshot of hundreds of MiB takes a while; a follower without any would wait longer.
 const SNAPSHOT_TIMEOUT: Duration = Duration::from_secs(120);
@@ -132,14 +135,8 @@ pub struct Connection {
     client: Option<QuorumClient<Channel>>,
     addressing: Arc<Addressing>,
     snapshots: Snapshots,
-    /// The open append stream; taken while an answer is awaited, so that a caller who gives up leaves no answer
-    /// behind that the next one would take for its own.
+    /// None until something is to be appended, and after a failure.
     stream: Option<AppendStream>,
-}
-
-struct AppendStream {
-    requests: mpsc::Sender<Addressed>,
-    answers: Streaming<Answer>,
 }
 
 type Failure = RPCError<TypeConfig>;
@@ -166,30 +163,14 @@ impl Connection {
     }
 
     async fn append(&mut self, message: Addressed) -> Result<Answer, Failure> {
-        let mut stream = match self.stream.take() {
-            Some(stream) => stream,
-            None => self.open_stream().await?,
-        };
-        if stream.requests.send(message).await.is_err() {
-            return Err(unreachable("the append stream is closed"));
-        }
-        match stream.answers.message().await {
-            Ok(Some(answer)) => {
-                self.stream = Some(stream);
-                Ok(answer)
-            }
-            Ok(None) => Err(unreachable("the append stream ended")),
-            Err(status) => Err(unreachable(&status.to_string())),
-        }
-    }
-
-    async fn open_stream(&self) -> Result<AppendStream, Failure> {
-        let (requests, outbound) = mpsc::channel(16);
-        let opened = self.client()?.append(ReceiverStream::new(outbound)).await;
-        let answers = opened.map_err(|status| unreachable(&status.to_string()))?;
-        Ok(AppendStream {
-            requests,
-            answers: answers.into_inner(),
+        let client = self.client()?;
+        let stream = self.stream.get_or_insert_with(|| AppendStream::open(client));
+        // The library's own limit, one heartbeat, would cut off a large message to a loaded machine for ever.
+        let asked = tokio::time::timeout(ANSWER_TIMEOUT, stream.ask(message)).await;
+        let asked = asked.unwrap_or_else(|_| Err(Status::deadline_exceeded("no answer in time")));
+        asked.map_err(|status| {
+            self.stream = None;
+            unreachable(&status.to_string())
         })
     }
 
@@ -258,9 +239,7 @@ impl RaftNetworkV2<TypeConfig> for Connection {
         _option: RPCOption,
     ) -> Result<AppendEntriesResponse<TypeConfig>, Failure> {
         let message = self.addressed(None, &rpc)?;
-        // The library's own limit, one heartbeat, would cut off a large message to a loaded machine for ever.
-        let answer = tokio::time::timeout(DIAL_TIMEOUT, self.append(message)).await;
-        let answer = answer.map_err(|_| unreachable("no answer in time"))??;
+        let answer = self.append(message).await?;
         self.payload(answer)
     }
 

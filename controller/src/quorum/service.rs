@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use futures::stream::{BoxStream, StreamExt};
 use host::OpenHow;
 use millrace_proto::v1;
 use millrace_proto::v1::quorum_server::{Quorum as QuorumRpc, QuorumServer};
@@ -15,11 +16,10 @@ use openraft::Snapshot;
 use openraft::raft::{AppendEntriesRequest, TransferLeaderRequest, VoteRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::Quorum;
+use super::append_stream::UNANSWERED_MAX;
 use super::network::{MESSAGE_BYTES_MAX, PRE_VOTE, REAL_VOTE};
 use super::snapshots::SnapshotFile;
 use super::types::{SnapshotMeta, TypeConfig, Vote, damaged, decode_snapshot_meta, decode_vote};
@@ -96,25 +96,20 @@ async fn answer_append(quorum: &Quorum, message: &v1::Addressed) -> Result<v1::A
 
 #[tonic::async_trait]
 impl QuorumRpc for Peers {
-    type AppendStream = ReceiverStream<Result<v1::Answer, Status>>;
+    type AppendStream = BoxStream<'static, Result<v1::Answer, Status>>;
 
+    /// Messages go to the core as they come: a heartbeat must not wait until the entries before it are durable, or a
+    /// slow disk would look like a leader that is gone. Answers leave in the order of the messages.
     async fn append(
         &self,
         request: Request<Streaming<v1::Addressed>>,
     ) -> Result<Response<Self::AppendStream>, Status> {
-        let mut messages = request.into_inner();
-        let (answers, outbound) = mpsc::channel(16);
         let quorum = self.quorum.clone();
-        tokio::spawn(async move {
-            while let Ok(Some(message)) = messages.message().await {
-                let answered = answer_append(&quorum, &message).await;
-                let failed = answered.is_err();
-                if answers.send(answered).await.is_err() || failed {
-                    break;
-                }
-            }
+        let answers = request.into_inner().map(move |message| {
+            let quorum = quorum.clone();
+            async move { answer_append(&quorum, &message?).await }
         });
-        Ok(Response::new(ReceiverStream::new(outbound)))
+        Ok(Response::new(answers.buffered(UNANSWERED_MAX).boxed()))
     }
 
     async fn vote(&self, request: Request<v1::Addressed>) -> Result<Response<v1::Answer>, Status> {

@@ -16,6 +16,7 @@ mod net;
 mod process;
 mod simulation;
 mod site;
+mod steady;
 mod streams;
 
 use std::process::{Command, Stdio};

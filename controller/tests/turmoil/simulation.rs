@@ -1,6 +1,7 @@
 //! One seed: a quorum, its faults, its healing, and the verdict.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -108,19 +109,8 @@ fn simulate(seed: u64, disturbed: Duration, only: &[String]) -> Report {
     let network = SeededEntropy::new(streams::of(seed, streams::NETWORK, 0));
     let controllers = if network.below(4) == 0 { 5 } else { 3 };
     let world = World::new(seed, controllers);
-    let mut sim = Builder::new()
-        .rng_seed(network.next_u64())
-        .simulation_duration(Duration::from_secs(3_600))
-        .tick_duration(Duration::from_millis(1))
-        .min_message_latency(Duration::from_millis(1))
-        .max_message_latency(Duration::from_millis(2 + network.below(20)))
-        .tcp_capacity(65_536)
-        .enable_random_order()
-        .build();
-    for at in 0..controllers {
-        let world = world.clone();
-        sim.host(name(at), move || process::run(world.clone(), at));
-    }
+    let (rng_seed, latency_max_ms) = (network.next_u64(), 2 + network.below(20));
+    let mut sim = machines(&world, rng_seed, 1..=latency_max_ms);
     let mut faults = Faults::new(&world, only);
     let died = disturb(&mut sim, &world, &mut faults, disturbed);
     let died = died.and_then(|()| {
@@ -136,7 +126,29 @@ fn simulate(seed: u64, disturbed: Duration, only: &[String]) -> Report {
     judge(&world, simulated)
 }
 
-fn step(sim: &mut Sim<'_>, world: &World) -> Result<(), String> {
+/// The controllers of a world on their machines, with messages that take so many milliseconds.
+pub fn machines<'a>(world: &Arc<World>, rng_seed: u64, latency_ms: RangeInclusive<u64>) -> Sim<'a> {
+    let mut sim = Builder::new()
+        .rng_seed(rng_seed)
+        .simulation_duration(Duration::from_secs(3_600))
+        .tick_duration(Duration::from_millis(1))
+        .min_message_latency(Duration::from_millis(*latency_ms.start()))
+        .max_message_latency(Duration::from_millis(*latency_ms.end()))
+        .tcp_capacity(65_536)
+        .enable_random_order()
+        .build();
+    for at in 0..world.sites.len() {
+        let world = world.clone();
+        sim.host(name(at), move || process::run(world.clone(), at));
+    }
+    sim
+}
+
+/// Moves everything on by a millisecond.
+///
+/// # Errors
+/// What died.
+pub fn step(sim: &mut Sim<'_>, world: &World) -> Result<(), String> {
     world.now(sim.elapsed());
     sim.step().map_err(|error| error.to_string())?;
     world.look_at_votes();

@@ -117,7 +117,7 @@ impl ElectionTimeout {
     fn read(config: &NodeConfig, errors: &mut Vec<ConfigError>) -> Self {
         const SHORTEST: &str = "controller.quorum.election.timeout.ms";
         const LONGEST: &str = "controller.quorum.fetch.timeout.ms";
-        // Leaders speak every 50 ms; below twice that a busy machine would elect for nothing.
+        // A leader speaks one and a half times in it; below this a busy machine would elect for nothing.
         const FLOOR: Duration = Duration::from_millis(100);
         let given = |key| config.given_text(key).map(|_| config.millis(key));
         let (usual_shortest, usual_longest) = (config.millis(SHORTEST), config.millis(LONGEST));
