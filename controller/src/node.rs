@@ -188,7 +188,10 @@ impl Node {
     /// Stops in order: takes no more commands, hands the lead over if it has it, and leaves.
     pub async fn stop(self) {
         self.inbox.close();
-        self.quorum.hand_over(HAND_OVER_TIME).await;
+        if !self.quorum.hand_over(HAND_OVER_TIME).await {
+            // Nothing is wrong when all stop together.
+            tracing::info!("stopping as the leader: no other controller took over in time");
+        }
         self.stopping.send_replace(true);
         let farewell = futures::future::join_all(self.servers);
         if tokio::time::timeout(FAREWELL_TIME, farewell).await.is_err() {
@@ -488,7 +491,9 @@ impl Parts<'_> {
 /// the watch over the disk.
 async fn lead_only_with_room(quorum: Arc<Quorum>, mut space: watch::Receiver<Space>) {
     while space.wait_for(|space| *space == Space::Exhausted).await.is_ok() {
-        quorum.hand_over(HAND_OVER_TIME).await;
+        if !quorum.hand_over(HAND_OVER_TIME).await {
+            tracing::warn!("nobody took the lead over in time");
+        }
         tokio::time::sleep(NO_ROOM_PAUSE).await;
     }
 }

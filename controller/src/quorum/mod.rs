@@ -279,8 +279,8 @@ impl Quorum {
     }
 
     /// Hands the lead to the follower that is furthest, once it has everything; returns when another leads or the
-    /// time is over. Does nothing on a node that does not lead or is alone.
-    pub async fn hand_over(&self, within: Duration) {
+    /// time is over. Does nothing on a node that does not lead or is alone. False if nobody took it over in time.
+    pub async fn hand_over(&self, within: Duration) -> bool {
         let handed = tokio::time::timeout(within, async {
             let target = self.furthest_follower().await?;
             self.raft.trigger().transfer_leader(target).await.ok()?;
@@ -294,11 +294,10 @@ impl Quorum {
             Some(target)
         })
         .await;
-        match handed {
-            Ok(Some(controller)) => tracing::info!(controller, "lead handed over"),
-            Ok(None) => {}
-            Err(_) => tracing::warn!("nobody took the lead over in time"),
+        if let Ok(Some(controller)) = handed {
+            tracing::info!(controller, "lead handed over");
         }
+        handed.is_ok()
     }
 
     /// The follower that has the whole log, as soon as there is one.

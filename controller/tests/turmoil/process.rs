@@ -147,7 +147,9 @@ impl Process {
                 why = self.quorum.died() => return Err(why),
                 Some(what) = self.vital.recv() => return Err(format!("{what} ended")),
                 Some(order) = self.orders.recv() => match order {
-                    Order::HandOver => self.quorum.hand_over(Duration::from_millis(250)).await,
+                    Order::HandOver => {
+                        self.quorum.hand_over(Duration::from_millis(250)).await;
+                    }
                     Order::Snapshot => self.quorum.take_snapshot().await,
                     Order::Roll => {
                         self.quorum.hand_over(Duration::from_millis(250)).await;
