@@ -5,7 +5,7 @@ use std::time::Duration;
 use millrace_proto::v1::metadata_client::MetadataClient;
 use millrace_proto::v1::{StatusReply, StatusRequest, VoterStatus};
 use serde::Serialize;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use wire::messages::DescribeQuorumRequest;
 use wire::messages::describe_quorum::{Node, RequestPartitionData, RequestTopicData, ResponsePartitionData};
 
@@ -20,6 +20,14 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 /// A follower that its leader has not heard for so long is silent: Kafka's `controller.quorum.fetch.timeout.ms`, after
 /// which a live one would have asked again several times.
 const SILENT_AFTER_MS: i64 = 2_000;
+
+/// A leader that was just elected has not heard everybody yet: it is asked again so often, with this pause, before it is
+/// believed that somebody is silent.
+const LOOKS_AGAIN: usize = 8;
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// The state of a member of which its leader never heard.
+const NEVER_HEARD: &str = "silent since its leader was elected";
 
 /// What a controller calls itself that leads, or believes that it does.
 const LEADER: &str = "leader";
@@ -56,11 +64,36 @@ pub struct ControllerView {
     pub quarantine: Option<String>,
 }
 
+impl QuorumView {
+    /// Whether there is a member that its leader never heard: one that is gone, or a leader that is new.
+    fn is_unheard(&self) -> bool {
+        self.controllers.iter().any(|one| one.state == NEVER_HEARD)
+    }
+}
+
 /// Asks a broker. `None` where it does not serve the question.
 ///
 /// # Errors
 /// When the broker does not answer or refuses.
 pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
+    let is_unheard = |told: &Result<Option<QuorumView>, Failure>| matches!(told, Ok(Some(view)) if view.is_unheard());
+    settled(async || told_by_broker(client).await, is_unheard).await
+}
+
+/// What is seen at the first look after which nothing is left open, or at the last one.
+async fn settled<T>(mut look: impl AsyncFnMut() -> T, is_open: impl Fn(&T) -> bool) -> T {
+    let mut seen = look().await;
+    for _ in 0..LOOKS_AGAIN {
+        if !is_open(&seen) {
+            break;
+        }
+        sleep(PAUSE).await;
+        seen = look().await;
+    }
+    seen
+}
+
+async fn told_by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
     let partitions = vec![RequestPartitionData::default()];
     let topics = vec![RequestTopicData {
         topic_name: "__cluster_metadata".to_owned(),
@@ -124,7 +157,7 @@ fn described(log: &ResponsePartitionData, nodes: &[Node]) -> QuorumView {
 /// How long a member has been silent towards its leader, in words; none where it was heard just now.
 fn silence(ago_ms: Option<i64>) -> Option<String> {
     match ago_ms {
-        None => Some("silent since its leader was elected".to_owned()),
+        None => Some(NEVER_HEARD.to_owned()),
         Some(ago) if SILENT_AFTER_MS <= ago => Some(format!("silent for {} s", ago / 1_000)),
         Some(_) => None,
     }
@@ -139,6 +172,14 @@ fn address_of(id: i32, nodes: &[Node]) -> Option<String> {
 
 /// Asks every one of these controllers, all at once.
 pub async fn by_controllers(addresses: &[Address]) -> QuorumView {
+    settled(
+        async || told_by_controllers(addresses).await,
+        QuorumView::is_unheard,
+    )
+    .await
+}
+
+async fn told_by_controllers(addresses: &[Address]) -> QuorumView {
     let asked: Vec<_> = addresses
         .iter()
         .cloned()
@@ -403,6 +444,23 @@ mod tests {
                 ("follower", true)
             ]
         );
+    }
+
+    /// Right after an election every follower was called silent.
+    #[tokio::test]
+    async fn a_follower_that_a_new_leader_has_not_heard_yet_is_asked_after_again() {
+        let looks = std::cell::Cell::new(0);
+        let look = async || {
+            looks.set(looks.get() + 1);
+            let heard_at = if looks.get() < 3 { -1 } else { 89_990 };
+            told([90_000, heard_at, 89_990])
+        };
+        let seen = settled(look, QuorumView::is_unheard).await;
+        assert_eq!(
+            states(&seen),
+            [("leader", true), ("follower", true), ("follower", true)]
+        );
+        assert_eq!(looks.get(), 3, "no oftener than it takes");
     }
 
     #[test]
