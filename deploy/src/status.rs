@@ -261,12 +261,11 @@ fn troubles(view: &StatusView) -> Vec<String> {
         }
         let silent = quorum.controllers.iter().filter(|one| !one.answers);
         found.extend(silent.map(|one| format!("{} {}", called(one), one.state)));
-        let held = quorum
-            .controllers
-            .iter()
-            .filter(|one| one.quarantine.is_some())
-            .count();
-        found.extend((0 < held).then(|| format!("{} for reads only", counted(held, "controller"))));
+        let held = quorum.controllers.iter();
+        found.extend(held.filter_map(|one| {
+            let why = one.quarantine.as_ref()?;
+            Some(format!("{} serves reads only: {why}", called(one)))
+        }));
     }
     let brokers = view.brokers.iter().flatten();
     let fenced: Vec<i32> = brokers
@@ -537,6 +536,24 @@ mod tests {
         assert_eq!(troubles(&view), ["controller 102: silent for 47 s"]);
         let text = lines(&view).join("\n");
         assert!(text.contains("127.0.0.1:102"), "{text}");
+    }
+
+    #[test]
+    fn a_controller_in_quarantine_is_trouble_and_named_with_the_reason() {
+        let mut view = seen(None, &[]);
+        (view.brokers, view.partitions) = (Some(vec![]), None);
+        let held = quorum::ControllerView {
+            quarantine: Some("offset 7 cannot be replayed".to_owned()),
+            ..controller(102, "follower", true)
+        };
+        view.quorum = Some(QuorumView {
+            cluster_id: None,
+            leader: Some(101),
+            term: Some(3),
+            controllers: vec![controller(101, "leader", true), held],
+        });
+        let expected = ["controller 102: serves reads only: offset 7 cannot be replayed"];
+        assert_eq!(troubles(&view), expected);
     }
 
     #[test]
