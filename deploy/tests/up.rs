@@ -255,6 +255,22 @@ async fn a_taken_port_begins_nothing() {
 }
 
 #[tokio::test]
+async fn a_start_that_is_refused_leaves_no_lock_in_a_directory_that_was_there() {
+    let place = Place::new();
+    std::fs::create_dir(place.cluster()).unwrap();
+    let held = TcpListener::bind(("127.0.0.1", place.port + 1)).unwrap();
+    let (code, lines) = place.up(&[]).end().await;
+    drop(held);
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(&lines, "another process listens there");
+    assert_eq!(
+        std::fs::read_dir(place.cluster()).unwrap().count(),
+        0,
+        "nothing was made"
+    );
+}
+
+#[tokio::test]
 async fn a_wrong_setting_begins_nothing() {
     let place = Place::new();
     let (code, lines) = place.up(&["--set", "num.partitions=0"]).end().await;

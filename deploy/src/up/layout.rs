@@ -56,31 +56,24 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
     let trial = Plan::new(args, dir.clone(), "unborn".to_owned()).map_err(Failure::Usage)?;
     let warnings = trial.check(&host::environment()).map_err(Failure::Usage)?;
     let shown = dir.display().to_string();
-    // A directory that is there may be that of a running cluster, which then is what to say, not that its ports are taken.
-    if !disk.exists(&dir).map_err(|error| at_start(&shown, &error))? {
-        check_ports(&trial)?;
+    // Where nobody ever ran, a refusal leaves nothing behind, not even a lock.
+    let lock_path = dir.join("up.lock");
+    if !disk
+        .exists(&lock_path)
+        .map_err(|error| at_start(&shown, &error))?
+    {
+        known_cluster(&disk, &trial, args)?;
     }
     disk.create_dir_all(&dir)
         .map_err(|error| at_start(&shown, &error))?;
-    let lock = disk
-        .lock(&dir.join("up.lock"))
-        .map_err(|error| match error.kind() {
-            ErrorKind::WouldBlock => Failure::Usage(vec![format!(
-                "{shown}: another `millrace up` runs there; use another --dir"
-            )]),
-            _ => at_start(&shown, &error),
-        })?;
-    let known = read_cluster(&disk, &dir)?;
-    if let Some(known) = &known
-        && known.controllers != args.controllers
-    {
-        let line = format!(
-            "{shown} holds a cluster of {} controllers, not {}; use the same --controllers or another --dir",
-            known.controllers, args.controllers
-        );
-        return Err(Failure::Usage(vec![line]));
-    }
-    check_ports(&trial)?;
+    // That another one runs there is said before that its ports are taken.
+    let lock = disk.lock(&lock_path).map_err(|error| match error.kind() {
+        ErrorKind::WouldBlock => Failure::Usage(vec![format!(
+            "{shown}: another `millrace up` runs there; use another --dir"
+        )]),
+        _ => at_start(&shown, &error),
+    })?;
+    let known = known_cluster(&disk, &trial, args)?;
     let was_begun = known.is_some();
     let cluster_id = match known {
         Some(known) => known.id,
@@ -106,6 +99,24 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
         binaries,
         _lock: lock,
     })
+}
+
+/// The cluster that a directory holds, if it may be started there.
+fn known_cluster(disk: &dyn Disk, trial: &Plan, args: &UpArgs) -> Result<Option<Cluster>, Failure> {
+    let known = read_cluster(disk, &trial.dir)?;
+    if let Some(known) = &known
+        && known.controllers != args.controllers
+    {
+        let line = format!(
+            "{} holds a cluster of {} controllers, not {}; use the same --controllers or another --dir",
+            trial.dir.display(),
+            known.controllers,
+            args.controllers
+        );
+        return Err(Failure::Usage(vec![line]));
+    }
+    check_ports(trial)?;
+    Ok(known)
 }
 
 /// The programs, which lie beside this one.
