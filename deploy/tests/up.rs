@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-/// A directory with the command and its stand-ins, and a place for a cluster of one controller and two brokers.
+/// A directory with the command and its stand-ins, and a place for a cluster.
 struct Place {
     dir: TempDir,
     port: u16,
@@ -21,6 +21,11 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::of(3)
+    }
+
+    /// With ports for so many nodes.
+    fn of(nodes: u16) -> Self {
         // Linked, not copied: a copy could still be open for writing in a process that another test just forked.
         let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stand_ins");
@@ -30,7 +35,7 @@ impl Place {
         std::fs::hard_link(env!("CARGO_BIN_EXE_millrace"), dir.path().join("millrace")).unwrap();
         Self {
             dir,
-            port: free_ports(6),
+            port: free_ports(2 * nodes),
         }
     }
 
@@ -334,10 +339,35 @@ async fn without_controllers_brokers_that_wait_for_them_are_stopped_soon() {
     assert_eq!(code, Some(1), "{lines:#?}");
     let said = position(
         &lines,
-        "no controller runs to take over from them; they are killed after 5 s",
+        "no controller runs: nobody can take over from them; they are killed after 5 s",
     );
     assert!(
         said < position(&lines, "killing broker-1, broker-2"),
         "{lines:#?}"
     );
+}
+
+/// One controller of three can take nothing over either, and was waited for a minute.
+#[tokio::test]
+async fn brokers_that_wait_for_too_few_controllers_are_stopped_soon() {
+    let place = Place::of(5);
+    let mut up = place.up_with("3", &["--set", "broker.rack=stubborn"]);
+    let serving = up.serving().await;
+    for name in ["controller-101", "controller-103"] {
+        let pid = serving["pids"][name].as_u64().unwrap();
+        signal(u32::try_from(pid).unwrap(), Signal::KILL);
+        up.told("the others go on").await;
+    }
+
+    up.terminate();
+    let (code, lines) = up.end().await;
+
+    assert_eq!(code, Some(1), "{lines:#?}");
+    let why = "only 1 of 3 controllers runs: nobody can take over from them; they are killed after 5 s";
+    let said = position(&lines, why);
+    assert!(
+        said < position(&lines, "killing broker-1, broker-2"),
+        "{lines:#?}"
+    );
+    position(&lines, "stopping controllers: controller-102");
 }

@@ -48,6 +48,8 @@ struct Running {
 #[derive(Debug)]
 pub struct Nodes {
     running: BTreeMap<String, Running>,
+    /// How many controllers were begun: a majority of them must run to decide anything.
+    controllers: usize,
     ends: mpsc::UnboundedReceiver<(String, std::io::Result<ExitStatus>)>,
 }
 
@@ -84,7 +86,12 @@ impl Nodes {
                 let _ = sender.send((name, how));
             });
         }
-        Ok(Self { running, ends })
+        let controllers = plan.nodes.iter().filter(|node| node.role == Role::Controller);
+        Ok(Self {
+            controllers: controllers.count(),
+            running,
+            ends,
+        })
     }
 
     /// The next node that ends. Waits for ever where none is left.
@@ -118,6 +125,17 @@ impl Nodes {
             .filter(|(_, node)| node.role == role)
             .map(|(name, _)| name.clone())
             .collect()
+    }
+
+    /// Why brokers cannot hand their leaderships over, if so: too few controllers run.
+    pub fn without_quorum(&self) -> Option<String> {
+        let (running, begun) = (self.running_as(Role::Controller).len(), self.controllers);
+        match running {
+            0 => Some("no controller runs".to_owned()),
+            _ if begun < 2 * running => None,
+            1 => Some(format!("only 1 of {begun} controllers runs")),
+            _ => Some(format!("only {running} of {begun} controllers run")),
+        }
     }
 
     /// Process ids by name.

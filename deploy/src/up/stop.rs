@@ -14,7 +14,7 @@ use crate::terminal::tell;
 /// How long the nodes of a role may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long brokers may take that no controller can relieve of their leaderships.
+/// How long brokers may take that no quorum of controllers can relieve of their leaderships.
 const PATIENCE_ALONE: Duration = Duration::from_secs(5);
 
 /// How often a person is told what is waited for.
@@ -33,14 +33,14 @@ pub async fn in_order(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Fa
         }
         tell(&format!("stopping {}s: {}", role.word(), running.join(", ")));
         nodes.signal(role, Signal::TERM);
-        let alone = role == Role::Broker && nodes.running_as(Role::Controller).is_empty();
-        if alone {
+        let alone = nodes.without_quorum().filter(|_| role == Role::Broker);
+        if let Some(why) = &alone {
             tell(&format!(
-                "no controller runs to take over from them; they are killed after {} s",
+                "{why}: nobody can take over from them; they are killed after {} s",
                 PATIENCE_ALONE.as_secs()
             ));
         }
-        let patience = sleep(if alone { PATIENCE_ALONE } else { PATIENCE });
+        let patience = sleep(if alone.is_some() { PATIENCE_ALONE } else { PATIENCE });
         tokio::pin!(patience);
         let mut reminder = interval(REMINDER);
         reminder.reset();
@@ -52,7 +52,7 @@ pub async fn in_order(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Fa
                     hurried = true;
                     killed.extend(kill(nodes, role, "takes too long"));
                 }
-                _ = reminder.tick(), if !hurried && !alone => tell(&format!(
+                _ = reminder.tick(), if !hurried && alone.is_none() => tell(&format!(
                     "still waiting for {}; Ctrl-C again kills what is left",
                     nodes.running_as(role).join(", ")
                 )),
