@@ -1,6 +1,6 @@
 //! `millrace keys`: the catalogue of configuration keys, as a page or as JSON.
 
-use metadata::config::{Key, Scope, State, catalogue, overview};
+use metadata::config::{Actors, Key, Scope, State, catalogue, overview};
 use serde::Serialize;
 
 use crate::terminal::{say, say_json};
@@ -11,6 +11,8 @@ struct KeyView {
     key: &'static str,
     of: &'static str,
     state: &'static str,
+    /// Which nodes act on it; absent where none does, and for topics.
+    role: Option<&'static str>,
     /// Absent where there is none, or where a value must be given.
     default: Option<String>,
     allowed: String,
@@ -42,6 +44,7 @@ fn view(key: &Key) -> KeyView {
             State::WithoutEffect => "without effect",
             State::Protection => "refused",
         },
+        role: key.actors.map(Actors::word),
         default: key.default_value().text(),
         allowed: key.valid.sentence(key.value_type),
         documentation: key.documentation(),

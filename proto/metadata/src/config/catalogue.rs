@@ -30,6 +30,34 @@ pub enum State {
     Protection,
 }
 
+/// Which nodes act on a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Actors {
+    /// Brokers only.
+    Brokers,
+    /// Controllers only.
+    Controllers,
+    /// Each in its way.
+    Both,
+}
+
+impl Actors {
+    /// The word for it in tables.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Brokers => "broker",
+            Self::Controllers => "controller",
+            Self::Both => "both",
+        }
+    }
+
+    fn named(word: &str) -> Option<Self> {
+        [Self::Brokers, Self::Controllers, Self::Both]
+            .into_iter()
+            .find(|actors| actors.word() == word)
+    }
+}
+
 /// How a key can be changed while the cluster runs (R4.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Update {
@@ -70,17 +98,22 @@ pub struct Key {
     pub internal: bool,
     /// What Millrace does with it.
     pub state: State,
+    /// Which nodes act on it; absent where none does, and for keys of topics.
+    pub actors: Option<Actors>,
     /// The value of a protection at which nothing is promised.
     pub harmless: Option<&'static str>,
     /// What it is for, in one line; empty where Millrace does nothing with it.
     pub purpose: &'static str,
 }
 
+/// The documentation that DescribeConfigs gives of a key that does nothing here.
+pub const WITHOUT_EFFECT: &str = "Known to Kafka; it has no effect here.";
+
 impl Key {
     /// The documentation that DescribeConfigs gives: what the key is for, or that it does nothing.
     pub const fn documentation(&self) -> &'static str {
         if self.purpose.is_empty() {
-            "Known to Kafka; it has no effect here."
+            WITHOUT_EFFECT
         } else {
             self.purpose
         }
@@ -174,7 +207,7 @@ fn read_tables() -> Catalogue {
         keys.insert(key.name, key);
     }
     for row in rows(STATES) {
-        let [state, scope, pattern, harmless, purpose, ref ours @ ..] = row[..] else {
+        let [state, scope, pattern, actors, harmless, purpose, ref ours @ ..] = row[..] else {
             panic!("the states are part of the build: {row:?}")
         };
         let scope = scope_named(scope).expect("states name a scope of the tables");
@@ -193,6 +226,7 @@ fn read_tables() -> Catalogue {
             found = true;
             key.state = state;
             key.purpose = purpose;
+            key.actors = Actors::named(actors);
             key.harmless = unquoted(harmless);
             if let [default] = ours {
                 key.default = key.value_type.parse(default);
@@ -270,6 +304,7 @@ fn read_key(row: &[&'static str]) -> Option<Key> {
         })?,
         internal: internal == "y",
         state: State::WithoutEffect,
+        actors: None,
         harmless: None,
         purpose: "",
     })

@@ -26,7 +26,9 @@ mod value;
 mod voters;
 
 pub use broker::{BrokerSettings, ConnectionLimits, ReplicaFetchSettings, TopicDefaults};
-pub use catalogue::{Catalogue, Key, Scope, State, Update, catalogue, environment_name};
+pub use catalogue::{
+    Actors, Catalogue, Key, Scope, State, Update, WITHOUT_EFFECT, catalogue, environment_name,
+};
 pub use controller::{ControllerSettings, ElectionTimeout, SnapshotSettings};
 pub use decimal::Decimal;
 pub use describe::{

@@ -16,6 +16,8 @@ listener (`listener.name.…`) have no variable.
 
 An unknown key, a value of a wrong type or out of range, and a protection that is not given yet end the start with exit
 code 2 and one line: key, value, what is allowed. A key without effect earns one warning.
+
+The role says which nodes act on a key; given to the others, it does nothing.
 ";
 
 /// The page, in Markdown.
@@ -32,10 +34,15 @@ pub fn overview() -> String {
 
 fn served(page: &mut String, whose: &str, keys: &[&Key]) {
     let rows = keys.iter().filter(|key| key.state == State::Served);
+    // A topic belongs to no node.
+    let (role, rule) = match whose {
+        "nodes" => (" role |", " --- |"),
+        _ => ("", ""),
+    };
     line(
         page,
         &format!(
-            "\n## Served, of {whose}\n\n| key | default | allowed | what it is for |\n| --- | --- | --- | --- |"
+            "\n## Served, of {whose}\n\n| key |{role} default | allowed | what it is for |\n| --- |{rule} --- | --- | --- |"
         ),
     );
     for key in rows {
@@ -45,9 +52,15 @@ fn served(page: &mut String, whose: &str, keys: &[&Key]) {
             Some(value) => shown(value),
         };
         let allowed = key.valid.sentence(key.value_type);
+        let role = key
+            .actors
+            .map_or_else(String::new, |actors| format!(" {} |", actors.word()));
         line(
             page,
-            &format!("| `{}` | {default} | {allowed} | {} |", key.name, key.purpose),
+            &format!(
+                "| `{}` |{role} {default} | {allowed} | {} |",
+                key.name, key.purpose
+            ),
         );
     }
 }

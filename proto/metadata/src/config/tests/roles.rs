@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{broker, controller};
-use crate::config::{BrokerSettings, ControllerSettings, Problem};
+use crate::config::{
+    Actors, BrokerSettings, ControllerSettings, Key, Problem, Scope, State, Value, catalogue,
+};
 
 type Given<'a> = &'a [(&'a str, &'a str)];
 
@@ -115,4 +117,61 @@ fn a_file_for_the_other_program_is_refused() {
         errors[0].to_string(),
         "process.roles=controller: conflict; broker, since this is millrace-broker"
     );
+}
+
+/// Other values that a key might be given.
+fn others(key: &Key) -> Vec<String> {
+    match key.default_value() {
+        Value::Boolean(truth) => vec![(!truth).to_string()],
+        value => match value.integer() {
+            Some(number) => [number / 2, number.saturating_mul(2), number.saturating_add(1), 7]
+                .map(|other| other.to_string())
+                .to_vec(),
+            None => vec![
+                "other".to_owned(),
+                "/other".to_owned(),
+                "127.0.0.1:9464".to_owned(),
+            ],
+        },
+    }
+}
+
+/// Whether one of the values changes what a node does.
+fn changes<S: PartialEq>(key: &Key, read: impl Fn(Given<'_>) -> Option<S>) -> bool {
+    let usual = read(&[]);
+    assert!(usual.is_some(), "a node that is told nothing else starts");
+    let values = others(key);
+    let mut told = values
+        .iter()
+        .filter_map(|value| read(&[(key.name, value.as_str())]));
+    told.any(|settings| Some(settings) != usual)
+}
+
+#[test]
+fn the_role_of_a_key_names_every_node_that_acts_on_it() {
+    let of_broker = |given: Given<'_>| BrokerSettings::from_config(&broker(given).ok()?).ok();
+    let of_controller = |given: Given<'_>| ControllerSettings::from_config(&controller(given).ok()?).ok();
+    let served = |key: &&Key| key.state == State::Served;
+    let (mut brokers, mut controllers) = (0, 0);
+    for key in catalogue().keys(Scope::Node).filter(served) {
+        let actors = key.actors.unwrap_or_else(|| panic!("{}: no role", key.name));
+        if changes(key, of_broker) {
+            assert_ne!(actors, Actors::Controllers, "{}: a broker acts on it", key.name);
+            brokers += 1;
+        }
+        if changes(key, of_controller) {
+            assert_ne!(actors, Actors::Brokers, "{}: a controller acts on it", key.name);
+            controllers += 1;
+        }
+    }
+    assert!(25 < brokers, "{brokers} keys of brokers seen at work");
+    assert!(15 < controllers, "{controllers} keys of controllers seen at work");
+}
+
+#[test]
+fn what_nobody_acts_on_has_no_role() {
+    let idle = |key: &&Key| key.state != State::Served;
+    for key in catalogue().keys(Scope::Node).filter(idle) {
+        assert_eq!(key.actors, None, "{}", key.name);
+    }
 }
