@@ -19,12 +19,14 @@ use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
 use wire::messages::find_coordinator::Coordinator;
+use wire::messages::incremental_alter_configs::{AlterConfigsResource, AlterConfigsResourceResponse};
 use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
     DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    FindCoordinatorResponse, MetadataResponse,
+    FindCoordinatorResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
+    MetadataResponse,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
 
@@ -119,6 +121,19 @@ fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &
         ApiKey::DescribeConfigs => {
             let asked = DescribeConfigsRequest::decode(version, reader).unwrap();
             reply(header, &configs(&asked))
+        }
+        ApiKey::IncrementalAlterConfigs => {
+            let asked = IncrementalAlterConfigsRequest::decode(version, reader).unwrap();
+            let result = |resource: &AlterConfigsResource| AlterConfigsResourceResponse {
+                resource_type: resource.resource_type,
+                resource_name: resource.resource_name.clone(),
+                ..Default::default()
+            };
+            let answer = IncrementalAlterConfigsResponse {
+                responses: asked.resources.iter().map(result).collect(),
+                ..Default::default()
+            };
+            reply(header, &answer)
         }
         ApiKey::FindCoordinator => reply(
             header,
@@ -260,6 +275,18 @@ fn configs(asked: &DescribeConfigsRequest) -> DescribeConfigsResponse {
                 vec![config("controller.quorum.voters", "101@127.0.0.1:1")],
             ),
             (4, _) => (ErrorCode::INVALID_REQUEST, vec![]),
+            (2, name) if resource.configuration_keys == Some(vec!["preallocate".to_owned()]) => {
+                // A topic of ours, and one of a cluster that acts on the key.
+                let says = match name {
+                    "ours" => "Known to Kafka; it has no effect here.",
+                    _ => "Space on disk is taken ahead.",
+                };
+                let described = DescribeConfigsResourceResult {
+                    documentation: Some(says.to_owned()),
+                    ..config("preallocate", "true")
+                };
+                (ErrorCode::NONE, vec![described])
+            }
             _ => (ErrorCode::NONE, vec![config("min.insync.replicas", "2")]),
         };
         DescribeConfigsResult {
@@ -370,6 +397,35 @@ async fn of_several_deletions_each_is_told_and_one_refusal_ends_with_one() {
         (Some(0), "there is no gone\ndeleted orders\n".to_owned())
     );
     assert_eq!(broker.asked()[0], "DeleteTopics orders gone");
+}
+
+#[tokio::test]
+async fn a_key_that_this_cluster_does_not_act_on_is_kept_with_a_warning() {
+    const APIS: &[ApiKey] = &[
+        ApiKey::ApiVersions,
+        ApiKey::Metadata,
+        ApiKey::DescribeConfigs,
+        ApiKey::IncrementalAlterConfigs,
+    ];
+    let broker = Broker::serving(APIS).await;
+    let set = |topic: &'static str, pair: &'static str| {
+        let broker = &broker;
+        async move { broker.command(&["config", "set", topic, pair]).await }
+    };
+
+    let idle = set("topic:ours", "preallocate=true").await;
+    assert!(idle.status.success(), "{idle:?}");
+    assert_eq!(
+        err(&idle).trim(),
+        "warning: preallocate is kept, but has no effect in this cluster"
+    );
+    let acted_on = set("topic:theirs", "preallocate=true").await;
+    assert!(
+        acted_on.status.success() && err(&acted_on).is_empty(),
+        "{acted_on:?}"
+    );
+    let served = set("topic:ours", "retention.ms=1000").await;
+    assert!(served.status.success() && err(&served).is_empty(), "{served:?}");
 }
 
 #[tokio::test]
