@@ -116,6 +116,23 @@ async fn a_leader_that_is_asked_to_stop_hands_over_first() {
     }
 }
 
+/// Nobody is left to take the lead over then, and that was told as if something were wrong.
+#[tokio::test]
+async fn controllers_that_stop_together_warn_of_nothing() {
+    let mut controllers = Controllers::start(3);
+    controllers.active().await;
+    controllers.register(1).await;
+
+    (0..3).for_each(|at| controllers.signal(at, "TERM"));
+    (0..3).for_each(|at| controllers.terminate(at));
+
+    for at in 0..3 {
+        let log = std::fs::read_to_string(controllers.dir.path().join(format!("{at}.log"))).unwrap();
+        let (_, end) = log.split_once("stopping").expect("it stops in order");
+        assert!(!end.contains(" WARN ") && !end.contains("ERROR"), "{log}");
+    }
+}
+
 #[tokio::test]
 async fn a_whole_quorum_that_was_killed_comes_back_with_its_log() {
     let mut controllers = Controllers::start(3);
