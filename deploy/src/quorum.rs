@@ -76,7 +76,8 @@ impl QuorumView {
 /// # Errors
 /// When the broker does not answer or refuses.
 pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
-    let is_unheard = |told: &Result<Option<QuorumView>, Failure>| matches!(told, Ok(Some(view)) if view.is_unheard());
+    let is_unheard =
+        |told: &Result<Option<QuorumView>, Failure>| matches!(told, Ok(Some(view)) if view.is_unheard());
     settled(async || told_by_broker(client).await, is_unheard).await
 }
 
