@@ -116,27 +116,56 @@ fn all(offsets: &BTreeMap<(TopicName, i32), OffsetValue>) -> Vec<FetchedTopic> {
     topics
 }
 
-/// Forgets the offsets of topics that are gone.
+/// Forgets the offsets of topics that are gone. What is being written counts as written: a commit for the next topic of a
+/// name stands under the same key, and a tombstone behind it would take it away.
 pub(super) fn forget_topics<'a>(
     work: &mut Work<'_>,
     groups: impl Iterator<Item = &'a Group>,
     gone: &BTreeSet<TopicId>,
 ) {
-    let mut tombstones = Vec::new();
+    let is_gone = |value: &OffsetValue| value.topic.is_some_and(|topic| gone.contains(&topic));
+    let pending = pending(work);
+    let mut tombstones: Vec<Record> = Vec::new();
     for group in groups {
-        let lost = group
-            .offsets
-            .iter()
-            .filter(|(_, held)| held.topic.is_some_and(|topic| gone.contains(&topic)));
-        tombstones.extend(lost.map(|((topic, partition), _)| Record::Offset {
-            group: group.id.clone(),
-            topic: topic.clone(),
-            partition: *partition,
-            value: None,
-        }));
+        for ((topic, partition), held) in &group.offsets {
+            let key = (group.id.clone(), topic.clone(), *partition);
+            if is_gone(held) && !pending.contains_key(&key) {
+                tombstones.push(tombstone(key));
+            }
+        }
     }
+    let lost = pending
+        .into_iter()
+        .filter(|(_, value)| value.as_ref().is_some_and(is_gone));
+    tombstones.extend(lost.map(|(key, _)| tombstone(key)));
     while !tombstones.is_empty() {
         let rest = tombstones.split_off(tombstones.len().min(TOMBSTONES_MAX));
         work.append(std::mem::replace(&mut tombstones, rest), Then::Rest);
+    }
+}
+
+type Key = (GroupId, TopicName, i32);
+
+/// The newest of what is being written for each key.
+fn pending(work: &Work<'_>) -> BTreeMap<Key, Option<OffsetValue>> {
+    let records = work.writes.queue.iter().flat_map(|write| &write.records);
+    let offsets = records.filter_map(|record| match record {
+        Record::Offset {
+            group,
+            topic,
+            partition,
+            value,
+        } => Some(((group.clone(), topic.clone(), *partition), value.clone())),
+        Record::Group { .. } => None,
+    });
+    offsets.collect()
+}
+
+fn tombstone((group, topic, partition): Key) -> Record {
+    Record::Offset {
+        group,
+        topic,
+        partition,
+        value: None,
     }
 }

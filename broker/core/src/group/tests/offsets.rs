@@ -169,6 +169,42 @@ fn a_topic_that_is_gone_takes_its_offsets_along() {
     assert_eq!(bench.successor().fetched(0), None, "its successor knows it too");
 }
 
+/// The coordinator heard late that a topic was gone: a commit for the next one of its name was on its way into the log, and
+/// the tombstone for the old one would have come behind it, under the same key.
+#[test]
+fn what_is_being_written_for_the_next_topic_of_a_name_stays() {
+    let mut bench = Bench::new(settings());
+    let (before, next) = (TopicId(Uuid(1)), TopicId(Uuid(2)));
+    let of = |topic| {
+        let mut commit = commit(0, 5);
+        commit.offsets[0].topic_id = Some(topic);
+        Request::Commit(commit)
+    };
+    bench.ask(of(before));
+    bench.written();
+    bench.ask(of(next));
+
+    bench.topics_deleted(BTreeSet::from([before]));
+    bench.written();
+
+    assert_eq!(bench.fetched_of(Some(next), 0), Some(5));
+    assert_eq!(bench.successor().fetched_of(Some(next), 0), Some(5));
+}
+
+#[test]
+fn what_is_being_written_for_a_topic_that_is_gone_goes_too() {
+    let mut bench = Bench::new(settings());
+    let gone = TopicId(Uuid(1));
+    let mut late = commit(0, 5);
+    late.offsets[0].topic_id = Some(gone);
+    bench.ask(Request::Commit(late));
+
+    bench.topics_deleted(BTreeSet::from([gone]));
+    bench.written();
+
+    assert_eq!(bench.shard.topics(), BTreeSet::new());
+}
+
 #[test]
 fn another_topic_of_the_same_name_inherits_nothing() {
     let mut bench = Bench::new(settings());
