@@ -24,4 +24,6 @@ metadata::planted_faults! {
     AcknowledgedBeforeReplicated = "acknowledged_before_replicated",
     /// Consumers see what is not committed yet (breaks F-7).
     ReadPastWatermark = "read_past_watermark",
+    /// A new group coordinator reads its log only up to its watermark (breaks BC-005).
+    OffsetsLoadedToWatermark = "offsets_loaded_to_watermark",
 }

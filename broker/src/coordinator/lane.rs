@@ -3,17 +3,17 @@
 //! It never waits for a disk, so a disk that stands still ends no member's session. Timers look at the time only after
 //! everything that has arrived is taken in; time in which this thread did not run is nobody's silence.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-use broker_core::group::{self, Effect, Record, Reply, ReplyId, Request, Shard, Stamp, WriteId};
+use broker_core::group::{self, Effect, Post, Record, Reply, ReplyId, Request, Stamp, WriteId};
 use broker_core::produce::Acks;
 use broker_core::time::Moment;
 use host::Clock;
 use metadata::config::NodeConfig;
-use metadata::ids::{LeaderEpoch, PartitionIndex, TopicId};
+use metadata::ids::{LeaderEpoch, PartitionIndex};
 use metadata::image::Image;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -35,8 +35,6 @@ const TICK: Duration = Duration::from_millis(500);
 const BATCH_MAX: usize = 256;
 /// Records are sent off in batches of about this size, well below what a log takes.
 const BATCH_BYTES: usize = 256 << 10;
-/// A pause of this thread that is no accident of scheduling.
-const PAUSE: Duration = Duration::from_millis(500);
 
 type Answer = oneshot::Sender<Result<Reply, Unanswered>>;
 
@@ -90,25 +88,9 @@ struct Lane {
 
 /// A partition that this broker leads.
 struct Slot {
-    under: LeaderEpoch,
     hosted: Arc<Hosted>,
-    stage: Stage,
-}
-
-enum Stage {
-    Loading {
-        /// What there was when it began.
-        image: Arc<Image>,
-        /// Topics that have gone since.
-        gone: BTreeSet<TopicId>,
-    },
-    Broken,
-    Serving(Box<Serving>),
-}
-
-struct Serving {
-    shard: Shard,
-    /// Who waits for an answer. When the shard ends they see their channels close.
+    post: Post,
+    /// Who waits for an answer. When the post ends they see their channels close.
     waiting: HashMap<ReplyId, Answer>,
     /// What is to be appended.
     outgoing: Vec<(WriteId, Vec<Record>)>,
@@ -154,38 +136,26 @@ impl Lane {
 
     /// When this thread should have gone on is long ago: the process, or the machine, stood still.
     fn excuse(&mut self, expected: Moment) {
-        let late = self.now().since(expected);
-        if late < PAUSE {
+        let Some(late) = group::pause(expected, self.now()) else {
             return;
-        }
+        };
         let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
         warn!(
             late_ms,
             "the group coordinator stood still; sessions are prolonged"
         );
-        for slot in self.slots.values_mut() {
-            if let Stage::Serving(serving) = &mut slot.stage {
-                serving.shard.excuse(late);
-            }
-        }
+        self.slots.values_mut().for_each(|slot| slot.post.excuse(late));
     }
 
     fn next_tick(&self) -> Option<Moment> {
-        let due = |slot: &Slot| match &slot.stage {
-            Stage::Serving(serving) => serving.shard.next_tick(),
-            Stage::Loading { .. } | Stage::Broken => None,
-        };
-        self.slots.values().filter_map(due).min()
+        self.slots.values().filter_map(|slot| slot.post.next_tick()).min()
     }
 
     fn tick(&mut self) {
         let at = self.stamp();
         for slot in self.slots.values_mut() {
-            if let Stage::Serving(serving) = &mut slot.stage
-                && serving.shard.next_tick().is_some_and(|due| due <= at.now)
-            {
-                serving.step(group::Event::Tick, at);
-            }
+            let effects = slot.post.tick(at);
+            slot.carry_out(effects);
         }
     }
 
@@ -203,67 +173,70 @@ impl Lane {
             Event::Lead(under, hosted, image) => self.lead(under, hosted, image),
             Event::Leave(place) => {
                 if let Some(slot) = self.slots.remove(&place) {
-                    info!(partition = %slot.hosted.name, epoch = slot.under.0, "group coordinator unloaded");
+                    info!(partition = %slot.hosted.name, epoch = slot.post.under().0, "group coordinator unloaded");
                 }
             }
-            Event::Loaded(place, under, loaded) => self.loaded(at, place, under, loaded),
+            Event::Loaded(place, under, loaded) => {
+                if let Some(slot) = self.slot_under(place, under) {
+                    let effects = slot.post.loaded(loaded.ok(), at);
+                    slot.carry_out(effects);
+                }
+            }
             Event::Written {
                 place,
                 under,
                 writes,
                 outcome,
             } => {
-                if let Some(Slot {
-                    under: held,
-                    stage: Stage::Serving(serving),
-                    ..
-                }) = self.slots.get_mut(&place)
-                    && *held == under
-                {
+                if let Some(slot) = self.slot_under(place, under) {
                     for write in writes {
-                        serving.step(group::Event::Written(write, outcome), at);
+                        let effects = slot.post.written(write, outcome, at);
+                        slot.carry_out(effects);
                     }
                 }
             }
             Event::TopicsDeleted(gone) => {
                 for slot in self.slots.values_mut() {
-                    match &mut slot.stage {
-                        Stage::Serving(serving) => {
-                            serving.step(group::Event::TopicsDeleted((*gone).clone()), at);
-                        }
-                        Stage::Loading { gone: held, .. } => held.extend(gone.iter().copied()),
-                        Stage::Broken => {}
-                    }
+                    let effects = slot.post.topics_deleted(&gone, at);
+                    slot.carry_out(effects);
                 }
             }
         }
     }
 
+    fn slot_under(&mut self, place: PartitionIndex, under: LeaderEpoch) -> Option<&mut Slot> {
+        self.slots
+            .get_mut(&place)
+            .filter(|slot| slot.post.under() == under)
+    }
+
     fn ask(&mut self, at: Stamp, place: PartitionIndex, request: Request, answer: Answer) {
-        let stage = self.slots.get_mut(&place).map(|slot| &mut slot.stage);
-        let refusal = match stage {
-            Some(Stage::Serving(serving)) => {
-                let reply = ReplyId(self.next_reply);
-                self.next_reply += 1;
-                serving.waiting.insert(reply, answer);
-                serving.step(group::Event::Asked(reply, request), at);
-                return;
-            }
-            Some(Stage::Loading { .. }) => Unanswered::Loading,
-            Some(Stage::Broken) => Unanswered::Broken,
-            None => Unanswered::Elsewhere,
+        let reply = ReplyId(self.next_reply);
+        self.next_reply += 1;
+        let Some(slot) = self.slots.get_mut(&place) else {
+            // Whoever asked may have gone.
+            let _ = answer.send(Err(Unanswered::Elsewhere));
+            return;
         };
-        // Whoever asked may have gone.
-        let _ = answer.send(Err(refusal));
+        match slot.post.asked(reply, request, at) {
+            Ok(effects) => {
+                slot.waiting.insert(reply, answer);
+                slot.carry_out(effects);
+            }
+            Err(why) => {
+                let _ = answer.send(Err(why));
+            }
+        }
     }
 
     fn list(&mut self, at: Stamp) -> Listing {
         let mut listing = Listing::default();
         for slot in self.slots.values_mut() {
-            match &mut slot.stage {
-                Stage::Serving(serving) => listing.groups.extend(serving.list(at)),
-                Stage::Loading { .. } => listing.is_loading = true,
-                Stage::Broken => {}
+            // Nobody else's question has this name.
+            match slot.post.asked(ReplyId(u64::MAX), Request::List, at) {
+                Ok(effects) => listing.groups.extend(effects.into_iter().flat_map(listed)),
+                Err(Unanswered::Loading) => listing.is_loading = true,
+                Err(Unanswered::Broken | Unanswered::Elsewhere) => {}
             }
         }
         listing
@@ -272,74 +245,37 @@ impl Lane {
     fn lead(&mut self, under: LeaderEpoch, hosted: Arc<Hosted>, image: Arc<Image>) {
         let loading = load::run(Arc::clone(&hosted), under, self.plan, self.myself.clone());
         self.runtime.spawn(loading);
-        // A shard of an earlier leadership knows nothing of what others wrote since.
+        // The post of an earlier leadership knows nothing of what others wrote since.
         self.slots.insert(
             hosted.id.index,
             Slot {
-                under,
                 hosted,
-                stage: Stage::Loading {
-                    image,
-                    gone: BTreeSet::new(),
-                },
+                post: Post::new(under, image),
+                waiting: HashMap::new(),
+                outgoing: Vec::new(),
             },
         );
-    }
-
-    fn loaded(
-        &mut self,
-        at: Stamp,
-        place: PartitionIndex,
-        under: LeaderEpoch,
-        loaded: Result<Box<Shard>, load::Unreadable>,
-    ) {
-        let Some(slot) = self.slots.get_mut(&place).filter(|slot| slot.under == under) else {
-            return;
-        };
-        let Stage::Loading { image, gone } = &slot.stage else {
-            return;
-        };
-        slot.stage = match loaded {
-            Ok(mut shard) => {
-                shard.begin(at);
-                let is_gone = |topic: &TopicId| gone.contains(topic) || !image.topics.contains_key(topic);
-                let gone: BTreeSet<TopicId> = shard.topics().into_iter().filter(is_gone).collect();
-                let mut serving = Serving {
-                    shard: *shard,
-                    waiting: HashMap::new(),
-                    outgoing: Vec::new(),
-                };
-                if !gone.is_empty() {
-                    serving.step(group::Event::TopicsDeleted(gone), at);
-                }
-                Stage::Serving(Box::new(serving))
-            }
-            Err(_) => Stage::Broken,
-        };
     }
 
     /// Sends off what was decided since: everything for one partition together, in its order.
     fn send_off(&mut self) {
         for slot in self.slots.values_mut() {
-            let Stage::Serving(serving) = &mut slot.stage else {
-                continue;
-            };
-            if serving.outgoing.is_empty() {
+            if slot.outgoing.is_empty() {
                 continue;
             }
-            let outgoing = std::mem::take(&mut serving.outgoing);
+            let outgoing = std::mem::take(&mut slot.outgoing);
             for (batch, writes) in batches(outgoing, self.codec, self.clock.wall().0, &self.myself, slot) {
                 let ticket = Arc::new(Ticket::new(vec![slot.hosted.id]));
                 slot.hosted.lane.send(StorageEvent::Append {
                     partition: slot.hosted.id,
                     batch,
                     acks: Acks::All,
-                    under: Some(slot.under),
+                    under: Some(slot.post.under()),
                     ticket: (Arc::clone(&ticket), 0),
                 });
                 let following = Following {
                     hosted: Arc::clone(&slot.hosted),
-                    under: slot.under,
+                    under: slot.post.under(),
                     writes,
                     patience: self.patience,
                     lane: self.myself.clone(),
@@ -350,9 +286,9 @@ impl Lane {
     }
 }
 
-impl Serving {
-    fn step(&mut self, event: group::Event, at: Stamp) {
-        for effect in self.shard.step(event, at) {
+impl Slot {
+    fn carry_out(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
             match effect {
                 Effect::Append { write, records } => self.outgoing.push((write, records)),
                 Effect::Reply { to, reply } => {
@@ -364,20 +300,15 @@ impl Serving {
             }
         }
     }
+}
 
-    fn list(&mut self, at: Stamp) -> Vec<group::Listed> {
-        // Nobody else's question has this name.
-        let effects = self
-            .shard
-            .step(group::Event::Asked(ReplyId(u64::MAX), Request::List), at);
-        let listed = |effect| match effect {
-            Effect::Reply {
-                reply: Reply::List(groups),
-                ..
-            } => groups,
-            Effect::Append { .. } | Effect::Reply { .. } => Vec::new(),
-        };
-        effects.into_iter().flat_map(listed).collect()
+fn listed(effect: Effect) -> Vec<group::Listed> {
+    match effect {
+        Effect::Reply {
+            reply: Reply::List(groups),
+            ..
+        } => groups,
+        Effect::Append { .. } | Effect::Reply { .. } => Vec::new(),
     }
 }
 
@@ -400,7 +331,7 @@ fn batches(
                 warn!(partition = %slot.hosted.name, %error, "a group's record cannot be written");
                 let _ = myself.send(Event::Written {
                     place: slot.hosted.id.index,
-                    under: slot.under,
+                    under: slot.post.under(),
                     writes: vec![write],
                     outcome: group::Outcome::Refused(group::Refusal::WriteImpossible),
                 });

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use broker_core::fetch::Bound;
-use broker_core::group::{Settings, Shard};
-use broker_core::replica::Serving;
+use broker_core::group::{self, Committed, Settings, Shard};
 use bytes::Bytes;
 use metadata::ids::LeaderEpoch;
 use partition_log::{FirstBatch, LogFault, Offset, ReadError};
@@ -17,6 +16,7 @@ use tracing::{debug, error, info};
 use wire::batch::{Batch, Batches};
 
 use super::{Event, codec};
+use crate::seam;
 use crate::storage::hosted::Hosted;
 
 /// What a compressed batch may unfold to. Only this coordinator and its like write here.
@@ -74,8 +74,7 @@ pub async fn run(hosted: Arc<Hosted>, under: LeaderEpoch, plan: Plan, lane: Send
 fn read(hosted: &Hosted, plan: Plan) -> Result<(Shard, Offset), Unreadable> {
     let mut shard = Shard::new(plan.settings);
     let bounds = hosted.log.bounds();
-    // Only the leader appends, and the shard that would ask it to is the one that is being loaded.
-    let end = bounds.log_end;
+    let end = seam::to_log(group::load_end(seam::facts(bounds)));
     let mut next = bounds.log_start;
     while next < end {
         let slice = hosted.log.read(next, end, plan.read_bytes, FirstBatch::Whole);
@@ -138,20 +137,14 @@ pub async fn committed_up_to(hosted: &Hosted, under: LeaderEpoch, end: Offset) -
     let woken = Arc::new(Notify::new());
     hosted.waits.add(Bound::Watermark, &woken);
     let reached = loop {
-        if !leads(hosted, under) {
-            break false;
+        let watermark = seam::to_core(hosted.log.bounds().high_watermark);
+        let standing = group::committed(&hosted.seen.load().view, under, watermark, seam::to_core(end));
+        match standing {
+            Committed::Yes => break true,
+            Committed::Never => break false,
+            Committed::NotYet => woken.notified().await,
         }
-        if end <= hosted.log.bounds().high_watermark {
-            break true;
-        }
-        woken.notified().await;
     };
     hosted.waits.withdraw(&woken);
     reached
-}
-
-/// Whether this broker still leads the partition under this epoch.
-pub fn leads(hosted: &Hosted, under: LeaderEpoch) -> bool {
-    let seen = hosted.seen.load();
-    seen.view.leader_epoch == under && matches!(seen.view.serving, Serving::Leader { .. })
 }

@@ -25,26 +25,16 @@ use broker_core::group::{self, Listed, Reply, Request};
 use host::Clock;
 use metadata::config::NodeConfig;
 use metadata::ids::{LeaderEpoch, PartitionIndex, TopicId};
-use metadata::image::{Image, Partition};
+use metadata::image::Image;
 use tokio::sync::oneshot;
 
-pub use topic::{OFFSETS, offsets_topic};
+pub use broker_core::group::{OFFSETS, Unanswered, place_of};
+pub use topic::offsets_topic;
 
 use crate::storage::hosted::Hosted;
 
 /// The most lanes. Decisions take microseconds; more lanes would only wait for the storage.
 const LANES_MAX: usize = 4;
-
-/// Why there is no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unanswered {
-    /// Another broker coordinates this group.
-    Elsewhere,
-    /// The log is being read.
-    Loading,
-    /// The log cannot be read.
-    Broken,
-}
 
 /// The groups of this broker, and whether that is all of them.
 #[derive(Debug, Default)]
@@ -110,10 +100,7 @@ impl Coordinators {
         group: &str,
         request: Request,
     ) -> Result<Reply, Unanswered> {
-        let (place, partition) = place_of(image, group).ok_or(Unanswered::Elsewhere)?;
-        if partition.leader != Some(me) {
-            return Err(Unanswered::Elsewhere);
-        }
+        let place = group::coordinated_by(image, me, group).ok_or(Unanswered::Elsewhere)?;
         let (answer, answered) = oneshot::channel();
         self.send(
             place,
@@ -158,15 +145,4 @@ impl Coordinators {
             let _ = lane.send(event());
         }
     }
-}
-
-/// The partition of `__consumer_offsets` that a group belongs to, if the topic exists.
-pub fn place_of<'a>(image: &'a Image, group: &str) -> Option<(PartitionIndex, &'a Partition)> {
-    let topic = image.topic_named(OFFSETS)?;
-    let count = i32::try_from(topic.partitions.len()).ok()?;
-    let index = PartitionIndex(group::partition_of(group, count)?);
-    topic
-        .partitions
-        .get(&index)
-        .map(|partition| (index, &**partition))
 }

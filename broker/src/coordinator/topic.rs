@@ -2,11 +2,9 @@
 //!
 //! Must not: know who asks for it.
 
+use broker_core::group::OFFSETS;
 use metadata::config::NodeConfig;
 use millrace_proto::v1;
-
-/// Its name.
-pub const OFFSETS: &str = "__consumer_offsets";
 
 /// How it is to be made.
 pub fn offsets_topic(config: &NodeConfig) -> v1::NewTopic {

@@ -5,21 +5,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use broker_core::group::{self, PostChange, Posts};
 use metadata::delta::Delta;
-use metadata::ids::{LeaderEpoch, PartitionId, PartitionIndex, TopicId};
+use metadata::ids::{LeaderEpoch, PartitionId, TopicId};
 use metadata::image::Image;
 
-use super::{Event, OFFSETS, load};
+use super::Event;
 use crate::node::Node;
 
 /// Follows the metadata until the node stops.
 pub async fn run(node: Arc<Node>) {
     let mut visible = node.visible();
     let mut before: Arc<Image> = Arc::default();
-    let mut led: BTreeMap<PartitionIndex, (PartitionId, LeaderEpoch)> = BTreeMap::new();
+    let mut posts = Posts::default();
     loop {
         let image = Arc::clone(&node.published.load().image);
-        reconcile(&node, &image, &mut led);
+        reconcile(&node, &image, &mut posts);
         if !Arc::ptr_eq(&before, &image) {
             let delta = Delta::between(&before, &image);
             let gone: BTreeSet<TopicId> = delta.topics_deleted.keys().copied().collect();
@@ -37,43 +38,24 @@ pub async fn run(node: Arc<Node>) {
     }
 }
 
-fn reconcile(
-    node: &Node,
-    image: &Arc<Image>,
-    led: &mut BTreeMap<PartitionIndex, (PartitionId, LeaderEpoch)>,
-) {
-    let mut now = BTreeMap::new();
-    if let Some(topic) = image.topic_named(OFFSETS) {
-        for (index, partition) in &topic.partitions {
-            if partition.leader == Some(node.id) {
-                let id = PartitionId {
-                    topic: topic.id,
-                    index: *index,
-                };
-                now.insert(*index, (id, partition.leader_epoch));
-            }
-        }
-    }
-    led.retain(|index, held| {
-        let stays = now.get(index) == Some(held);
-        if !stays {
-            node.coordinators.send(*index, Event::Leave(*index));
-        }
-        stays
-    });
-    for (index, (id, epoch)) in now {
-        if led.contains_key(&index) {
-            continue;
-        }
-        // A storage lane that is behind will be there with one of the next images.
+fn reconcile(node: &Node, image: &Arc<Image>, posts: &mut Posts) {
+    let mut found = BTreeMap::new();
+    let leads = |id: PartitionId, epoch: LeaderEpoch| {
         let hosted = node
             .partitions
             .get(id)
-            .filter(|hosted| load::leads(hosted, epoch));
-        if let Some(hosted) = hosted {
-            led.insert(index, (id, epoch));
-            node.coordinators
-                .send(index, Event::Lead(epoch, hosted, Arc::clone(image)));
+            .filter(|hosted| group::leads(&hosted.seen.load().view, epoch));
+        hosted.is_some_and(|hosted| found.insert(id, hosted).is_none())
+    };
+    for change in posts.follow(image, node.id, leads) {
+        match change {
+            PostChange::Leave(index) => node.coordinators.send(index, Event::Leave(index)),
+            PostChange::Lead(id, epoch) => {
+                if let Some(hosted) = found.remove(&id) {
+                    node.coordinators
+                        .send(id.index, Event::Lead(epoch, hosted, Arc::clone(image)));
+                }
+            }
         }
     }
 }

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use broker_core::group::{Outcome, Refusal, WriteId};
-use broker_core::produce::{ProduceRefusal, WaitOutcome};
+use broker_core::group::{self, Outcome, Refusal, WriteId};
 use metadata::ids::LeaderEpoch;
 use partition_log::{AppendError, Appended};
 
@@ -40,11 +39,10 @@ impl Following {
             ticket.decided().await;
         }
         match ticket.take().pop() {
-            Some(PartState::Appended {
-                outcome: WaitOutcome::Replicated,
-                ..
-            }) => self.tell(Outcome::Committed),
-            Some(PartState::Appended { appended, .. }) => self.until_committed(appended).await,
+            Some(PartState::Appended { appended, outcome }) => match group::outcome_of(outcome) {
+                Outcome::Overdue => self.until_committed(appended).await,
+                outcome => self.tell(outcome),
+            },
             other => self.tell(Outcome::Refused(refused(other))),
         }
     }
@@ -74,11 +72,7 @@ impl Following {
 /// Why nothing was appended (G-2).
 fn refused(state: Option<PartState>) -> Refusal {
     match state {
-        Some(PartState::NotAdmitted {
-            refusal: ProduceRefusal::NotEnoughReplicas { .. },
-            ..
-        }) => Refusal::WriteUnavailable,
-        Some(PartState::NotAdmitted { .. }) => Refusal::WriteElsewhere,
+        Some(PartState::NotAdmitted { refusal, .. }) => group::unappended(refusal),
         Some(PartState::Failed {
             error: AppendError::Fault(_),
             ..

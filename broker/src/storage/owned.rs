@@ -249,13 +249,10 @@ impl Owned {
     }
 
     fn admits(&self, batch: &Batch, wish: Wish) -> Result<LeaderEpoch, ProduceRefusal> {
-        let admitted = self.replica.admits(wish.acks, || self.log.repeats(batch))?;
+        let is_repeated = || self.log.repeats(batch);
         match wish.under {
-            Some(under) if under != admitted => Err(ProduceRefusal::NotLeader {
-                leader: self.replica.assignment().state.leader,
-                epoch: admitted,
-            }),
-            _ => Ok(admitted),
+            Some(under) => self.replica.admits_under(under, wish.acks, is_repeated),
+            None => self.replica.admits(wish.acks, is_repeated),
         }
     }
 

@@ -19,6 +19,7 @@ mod leave;
 mod load;
 mod names;
 mod place;
+mod post;
 mod rebalance;
 mod record;
 mod request;
@@ -35,7 +36,10 @@ use std::collections::BTreeSet;
 use metadata::ids::TopicId;
 
 pub use names::{Generation, GroupId, InstanceId, MemberId, ReplyId, Stamp, TopicName, WriteId};
-pub use place::partition_of;
+pub use place::{OFFSETS, coordinated_by, partition_of, place_of};
+pub use post::{
+    Committed, Post, PostChange, Posts, Unanswered, committed, leads, load_end, outcome_of, pause, unappended,
+};
 pub use record::{GroupValue, MemberValue, OffsetValue, Record};
 pub use request::{
     Client, Commit, CommittedOffset, Described, DescribedMember, Fetch, FetchTopic, FetchedTopic, Heartbeat,

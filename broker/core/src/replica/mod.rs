@@ -441,6 +441,26 @@ impl Replica {
         }
     }
 
+    /// The same for a batch that was decided under a leadership, as a coordinator's are: it means nothing under another one.
+    ///
+    /// # Errors
+    /// A [`ProduceRefusal`] with what is known here.
+    pub fn admits_under(
+        &self,
+        under: LeaderEpoch,
+        acks: Acks,
+        is_repeated: impl FnOnce() -> bool,
+    ) -> Result<LeaderEpoch, ProduceRefusal> {
+        let admitted = self.admits(acks, is_repeated)?;
+        if admitted == under {
+            return Ok(admitted);
+        }
+        Err(ProduceRefusal::NotLeader {
+            leader: self.assignment().state.leader,
+            epoch: admitted,
+        })
+    }
+
     /// Waits until every in-sync replica holds everything before `required`; completes at once if so already (F-41).
     #[must_use]
     pub fn await_replication(&mut self, waiter: WaiterId, required: Offset) -> Vec<Effect> {

@@ -4,5 +4,6 @@
 mod bench;
 mod membership;
 mod offsets;
+mod post;
 mod statics;
 mod succession;
