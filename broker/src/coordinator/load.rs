@@ -113,6 +113,8 @@ fn replay(shard: &mut Shard, batch: &Batch, from: Offset) -> Result<(), Unreadab
     }
     let at = batch.header.base_offset;
     let unreadable = |why: String| Unreadable::Record { at, why };
+    // The log is read as it lies: what the disk has damaged since must not count as somebody's offset.
+    batch.check().map_err(|error| unreadable(error.to_string()))?;
     let body = batch
         .body(BATCH_BYTES_MAX)
         .map_err(|error| unreadable(error.to_string()))?;
@@ -147,4 +149,54 @@ pub async fn committed_up_to(hosted: &Hosted, under: LeaderEpoch, end: Offset) -
     };
     hosted.waits.withdraw(&woken);
     reached
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use std::time::Duration;
+
+    use broker_core::group::{OffsetValue, Record};
+    use wire::batch::BatchBuilder;
+    use wire::codec::Codec;
+
+    use super::*;
+
+    fn shard() -> Shard {
+        Shard::new(Settings {
+            initial_rebalance_delay: Duration::ZERO,
+            session_timeout_ms_min: 1,
+            session_timeout_ms_max: 2,
+            members_max: 1,
+            offset_metadata_units_max: 1,
+        })
+    }
+
+    /// A damaged record would have counted: with another offset, or as another group's.
+    #[test]
+    fn a_batch_that_the_disk_has_damaged_is_not_read() {
+        let record = Record::Offset {
+            group: "g".into(),
+            topic: "t".into(),
+            partition: 0,
+            value: Some(OffsetValue::default()),
+        };
+        let (key, value) = codec::encode(&record).unwrap();
+        let mut builder = BatchBuilder::new(Codec::None);
+        builder.append(0, Some(&key), value.as_deref(), &[]);
+        let bytes = builder.build();
+
+        let mut groups = shard();
+        replay(&mut groups, &Batch::parse(&bytes).unwrap(), Offset(0)).unwrap();
+        assert_eq!(groups.group_count(), 1);
+
+        let mut damaged = bytes.to_vec();
+        let last = damaged.len() - 1;
+        damaged[last - 10] ^= 4;
+        let batch = Batch::parse(&Bytes::from(damaged)).unwrap();
+        assert!(matches!(
+            replay(&mut shard(), &batch, Offset(0)),
+            Err(Unreadable::Record { at: 0, .. })
+        ));
+    }
 }
