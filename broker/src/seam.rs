@@ -41,6 +41,11 @@ pub fn topic_to_log(topic: TopicId) -> partition_log::TopicId {
     partition_log::TopicId(topic.0.to_bytes())
 }
 
+/// A topic's identity as the core has it.
+pub fn topic_to_core(topic: partition_log::TopicId) -> TopicId {
+    TopicId(Uuid::from_bytes(topic.0))
+}
+
 /// A topic's identity from the wire.
 pub fn topic_from_wire(id: wire::Uuid) -> TopicId {
     TopicId(Uuid::from_bytes(id.0))

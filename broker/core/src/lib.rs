@@ -13,6 +13,7 @@ pub mod hints;
 pub mod lanes;
 pub mod lifecycle;
 pub mod mutants;
+pub mod names;
 pub mod offsets;
 pub mod pipeline;
 pub mod produce;

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use broker_core::names::{self, Lies, Names};
 use host::Clock;
 use metadata::ids::{BrokerEpoch, DirectoryId, TopicId};
 use parking_lot::Mutex;
@@ -150,9 +151,8 @@ pub struct Dirs {
     dirs: Vec<Dir>,
     /// Where each partition lies.
     placed: Mutex<BTreeMap<TopicPartition, DirIndex>>,
-    /// Whose log each name is, of those opened by this process. A topic and the next of its name may lie in different
-    /// lanes, so names change hands only under this lock; it comes before all others.
-    owners: Mutex<BTreeMap<TopicPartition, TopicId>>,
+    /// Names change hands only under this lock; it comes before all others.
+    owners: Mutex<Names<TopicPartition>>,
     /// Taken after a directory's lock.
     cuts: Mutex<Cuts>,
     failed: Mutex<Vec<DirIndex>>,
@@ -357,8 +357,8 @@ impl Dirs {
     ) -> Result<(Log, DirIndex, OpenReport), LogFault> {
         let mut owners = self.owners.lock();
         let known = self.placed.lock().get(partition).copied();
-        if owners.get(partition).is_some_and(|owner| *owner != topic) {
-            // Its lane has not yet heard that it is gone. The next start removes the files.
+        if owners.is_taken_from(partition, topic) {
+            // The next start removes the files.
             self.take_name(partition, LogDir::delete_partition)?;
         } else if let Some(dir) = known {
             drop(owners);
@@ -376,31 +376,33 @@ impl Dirs {
             }
             self.tell(partition, &report);
             owners = self.owners.lock();
-            if log.topic() == Some(seam::topic_to_log(topic)) {
-                owners.insert(partition.clone(), topic);
-                // What is appended to a log that lost its tail is not durable yet.
-                self.lower_recovery_point(partition, dir, log.recovery_point())?;
-                return Ok((log, dir, report));
-            }
-            let is_bare = log.topic().is_none() && log.log_end() == Offset::ZERO;
-            drop(log);
-            if is_bare {
-                // The power was lost before anything was written into it.
-                if let Some((dir, path)) = self.take_name(partition, LogDir::delete_partition)? {
-                    self.remove(dir, &path)?;
+            let found = log.topic().map(seam::topic_to_core);
+            match names::lies_there(found, log.log_end() == Offset::ZERO, topic) {
+                Lies::Own => {
+                    owners.opened(partition.clone(), topic);
+                    // What is appended to a log that lost its tail is not durable yet.
+                    self.lower_recovery_point(partition, dir, log.recovery_point())?;
+                    return Ok((log, dir, report));
                 }
-                return self.create_log(&mut owners, partition, topic, assigned, config, now);
+                Lies::Bare => {
+                    drop(log);
+                    if let Some((dir, path)) = self.take_name(partition, LogDir::delete_partition)? {
+                        self.remove(dir, &path)?;
+                    }
+                }
+                Lies::Other => {
+                    drop(log);
+                    warn!(%partition, %topic, "a log of another topic is set aside");
+                    self.take_name(partition, LogDir::set_aside_as_stray)?;
+                }
             }
-            // Another incarnation of the name, or a directory that does not say whose it is (BC-086, BC-087).
-            warn!(%partition, %topic, "a log of another topic is set aside");
-            self.take_name(partition, LogDir::set_aside_as_stray)?;
         }
         self.create_log(&mut owners, partition, topic, assigned, config, now)
     }
 
     fn create_log(
         &self,
-        owners: &mut BTreeMap<TopicPartition, TopicId>,
+        owners: &mut Names<TopicPartition>,
         partition: &TopicPartition,
         topic: TopicId,
         assigned: DirectoryId,
@@ -412,7 +414,7 @@ impl Dirs {
         let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
         let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
         self.placed.lock().insert(partition.clone(), dir);
-        owners.insert(partition.clone(), topic);
+        owners.opened(partition.clone(), topic);
         Ok((log, dir, OpenReport::default()))
     }
 
@@ -447,10 +449,9 @@ impl Dirs {
         topic: TopicId,
     ) -> Result<Option<(DirIndex, PathBuf)>, LogFault> {
         let mut owners = self.owners.lock();
-        if owners.get(partition).is_some_and(|owner| *owner != topic) {
+        if !owners.give_up(partition, topic) {
             return Ok(None);
         }
-        owners.remove(partition);
         let taken = self.take_name(partition, LogDir::delete_partition)?;
         self.cuts.lock().since.remove(partition);
         Ok(taken)
@@ -458,10 +459,7 @@ impl Dirs {
 
     /// Whether the name is this topic's: no later topic has taken it.
     pub fn has_name(&self, partition: &TopicPartition, topic: TopicId) -> bool {
-        self.owners
-            .lock()
-            .get(partition)
-            .is_none_or(|owner| *owner == topic)
+        self.owners.lock().has(partition, topic)
     }
 
     /// Sets aside what the cluster does not know here (L-22).
@@ -616,7 +614,7 @@ impl Dirs {
     fn unopened(&self) -> BTreeMap<TopicPartition, DirIndex> {
         let owners = self.owners.lock();
         let placed = self.placed.lock();
-        let unopened = placed.iter().filter(|(name, _)| !owners.contains_key(*name));
+        let unopened = placed.iter().filter(|(name, _)| !owners.is_used(name));
         unopened.map(|(name, dir)| (name.clone(), *dir)).collect()
     }
 
