@@ -180,7 +180,7 @@ impl<'a> PartitionChange<'a> {
         if !self.eligible_served {
             return;
         }
-        if self.in_sync.len() >= self.rules.min_in_sync.min(self.replicas.len()) {
+        if self.has_enough_in_sync() {
             self.eligible.clear();
             return;
         }
@@ -189,6 +189,11 @@ impl<'a> PartitionChange<'a> {
         let still = |id: &BrokerId| !self.in_sync.contains(id) && self.movement.unclean != Some(*id);
         let replicas = self.replicas.iter().copied();
         self.eligible = replicas.filter(|id| had_everything(id) && still(id)).collect();
+    }
+
+    /// Whether more may be committed than the eligible replicas hold.
+    fn has_enough_in_sync(&self) -> bool {
+        self.in_sync.len() >= self.rules.min_in_sync.min(self.replicas.len())
     }
 
     /// R3.11, R3.12.
@@ -259,6 +264,10 @@ impl<'a> PartitionChange<'a> {
             Elected::Clean(leader) if !self.in_sync.contains(&leader) => {
                 self.in_sync = vec![leader];
                 self.eligible.retain(|id| *id != leader);
+                // The minimum may be lower than it was when they became eligible.
+                if self.has_enough_in_sync() {
+                    self.eligible.clear();
+                }
             }
             Elected::Uncleanly(leader) => {
                 self.in_sync = vec![leader];

@@ -65,7 +65,7 @@ pub enum Record {
         /// First id of the next block.
         next: ProducerId,
     },
-    /// The eligible leader replicas of a topic, or of all, were cleared (R3.34).
+    /// The eligible leader replicas of a topic, or of all, were cleared (R3.34), except where no replica is in sync.
     EligibleReplicasCleared {
         /// Which topic; `None` is every one.
         topic: Option<TopicId>,

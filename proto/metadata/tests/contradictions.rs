@@ -302,3 +302,23 @@ fn clearing_eligible_replicas_counts_as_a_change_where_there_were_any() {
     assert_eq!(held.epoch, PartitionEpoch(11), "once only");
     assert_eq!(held.leader_epoch, LeaderEpoch(5));
 }
+
+/// A minimum that was altered while the only broker with the data was stopped in order left its partition without anybody
+/// who could lead it, for good.
+#[test]
+fn a_partition_without_in_sync_replicas_keeps_those_who_may_lead_it() {
+    let mut image = image();
+    let mut left = PartitionChanged::of(partition(0));
+    left.in_sync = Some(vec![]);
+    left.leader = Some(LeaderChange::Nobody);
+    left.eligible = Some(vec![BrokerId(1), BrokerId(2)]);
+    left.last_known_leader = Some(Some(BrokerId(1)));
+    image.replay(&Record::PartitionChanged(left)).unwrap();
+    let before = image.partition(partition(0)).unwrap().clone();
+
+    image
+        .replay(&Record::EligibleReplicasCleared { topic: None })
+        .unwrap();
+
+    assert_eq!(image.partition(partition(0)).unwrap(), &before);
+}

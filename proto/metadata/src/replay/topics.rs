@@ -119,6 +119,9 @@ impl Image {
                     .map(|(index, state)| (held.id, *index, state))
             })
             .filter(|(_, _, state)| !state.eligible.is_empty() || state.last_known_leader.is_some())
+            // Nothing is committed where nobody leads: whoever was eligible holds everything still, and is all that
+            // tells who does.
+            .filter(|(_, _, state)| !state.in_sync.is_empty())
             .map(|(topic, index, state)| {
                 let mut after = Partition::clone(state);
                 after.eligible.clear();
