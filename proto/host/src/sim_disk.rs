@@ -44,6 +44,8 @@ struct State {
     locked: BTreeSet<PathBuf>,
     capacity_bytes: Option<u64>,
     sync_fault: Option<SyncFault>,
+    /// The next write to a file whose name ends so is damaged: this bit of its last byte.
+    damage: Option<(&'static str, u8)>,
     wall: WallMs,
     counts: Counts,
 }
@@ -163,7 +165,20 @@ impl SimDisk {
         if let Some(byte) = contents.durable.get_mut(at) {
             *byte ^= 1 << (bit % 8);
         }
+        // What is written out later is what readers see.
+        for write in &mut contents.unsynced {
+            if let Write::Bytes { at: begins, bytes } = write
+                && let Some(byte) = at.checked_sub(*begins).and_then(|at| bytes.get_mut(at))
+            {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
         Ok(())
+    }
+
+    /// The next write to a file whose name ends so arrives with one bit of its last byte flipped, and nobody is told.
+    pub fn damage_next_write(&self, name_ends: &'static str, bit: u8) {
+        self.state().damage = Some((name_ends, bit));
     }
 
     /// Sets the time that changed files get.
@@ -247,6 +262,21 @@ impl State {
         (len + free).clamp(at, end.max(at)) - at
     }
 
+    /// Damages what is written to a file, if that was asked for.
+    fn damage_once(&mut self, inode: Inode, bytes: &mut [u8]) {
+        let (Some((name_ends, bit)), Some(last)) = (self.damage, bytes.last_mut()) else {
+            return;
+        };
+        let is_it = |(path, name): (&PathBuf, &Name)| {
+            let file_name = path.file_name().and_then(|name| name.to_str());
+            *name == Name::File(inode) && file_name.is_some_and(|name| name.ends_with(name_ends))
+        };
+        if self.names.iter().any(is_it) {
+            *last ^= 1 << (bit % 8);
+            self.damage = None;
+        }
+    }
+
     fn parent_exists(&self, path: &Path) -> io::Result<()> {
         match path.parent() {
             None => Ok(()),
@@ -295,9 +325,11 @@ impl SimFile {
             let room = state.room(len, at, at + bytes.len() as u64) as usize;
             let wall = state.wall;
             state.counts.writes += 1;
+            let mut bytes_kept = bytes[..room].to_vec();
+            state.damage_once(self.inode, &mut bytes_kept);
             let write = Write::Bytes {
                 at: usize::try_from(at).map_err(io::Error::other)?,
-                bytes: bytes[..room].to_vec(),
+                bytes: bytes_kept,
             };
             let contents = self.contents(state);
             if 0 < room {

@@ -255,3 +255,37 @@ fn a_flipped_bit_is_seen_before_and_after_a_crash() {
         ErrorKind::UnexpectedEof
     );
 }
+
+#[test]
+fn a_bit_that_is_flipped_before_the_sync_is_flipped_after_a_crash_that_kept_the_write() {
+    for seed in 0..20 {
+        let disk = SimDisk::new();
+        disk.create_dir_all(Path::new("/d")).unwrap();
+        let file = disk.open(Path::new("/d/f"), OpenHow::CreateNew).unwrap();
+        disk.sync_dir(Path::new("/d")).unwrap();
+        file.write_at(&[0, 0, 0], 0).unwrap();
+        disk.flip_bit(Path::new("/d/f"), 1, 0).unwrap();
+
+        disk.crash(seed);
+
+        let kept = disk.read_file(Path::new("/d/f"), 10).unwrap();
+        assert_eq!(kept, [0, 1, 0][..kept.len()], "seed {seed}");
+    }
+}
+
+#[test]
+fn the_next_write_to_a_file_of_a_kind_is_damaged_and_no_other() {
+    let disk = SimDisk::new();
+    disk.create_dir_all(Path::new("/d")).unwrap();
+    let [log, index] = ["/d/f.log", "/d/f.index"].map(|name| {
+        let file = disk.open(Path::new(name), OpenHow::CreateNew);
+        file.unwrap()
+    });
+    disk.damage_next_write(".log", 3);
+    index.write_at(&[7, 7], 0).unwrap();
+    log.write_at(&[7, 7], 0).unwrap();
+    log.write_at(&[7, 7], 2).unwrap();
+
+    assert_eq!(disk.read_file(Path::new("/d/f.index"), 10).unwrap(), [7, 7]);
+    assert_eq!(disk.read_file(Path::new("/d/f.log"), 10).unwrap(), [7, 15, 7, 7]);
+}
