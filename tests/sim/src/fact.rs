@@ -40,6 +40,15 @@ pub struct StoredBatch {
     pub crc: u32,
 }
 
+/// Of what an offset is committed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct OffsetKey {
+    /// By which group.
+    pub group: String,
+    /// For which partition.
+    pub partition: PartitionId,
+}
+
 /// What a controller says yes to, as far as the image shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grant {
@@ -165,6 +174,39 @@ pub enum Fact {
         epoch: LeaderEpoch,
         /// Behind its last record.
         end: Offset,
+    },
+    /// A coordinator appended a committed offset to its log.
+    OffsetAppended {
+        /// Which process.
+        by: Incarnation,
+        /// Where in the log of the coordinator's partition.
+        at: Offset,
+        /// Of what.
+        of: OffsetKey,
+        /// The name of the commit, which no other one has.
+        commit: String,
+    },
+    /// A coordinator acknowledged a commit.
+    OffsetAcknowledged {
+        /// Which process.
+        by: Incarnation,
+        /// Under which leadership of its partition.
+        epoch: LeaderEpoch,
+        /// Of what.
+        of: OffsetKey,
+        /// The name of the commit.
+        commit: String,
+    },
+    /// A coordinator told what is committed.
+    OffsetTold {
+        /// Which process.
+        by: Incarnation,
+        /// Under which leadership of its partition.
+        epoch: LeaderEpoch,
+        /// Of what.
+        of: OffsetKey,
+        /// The name of the commit; nothing if nothing is committed.
+        commit: Option<String>,
     },
     /// A client was answered out of the order of its requests.
     AnsweredOutOfOrder {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use sim::hunt::{Hunt, Order, hunt};
 use sim::marks::Mark;
-use sim::plan::{FaultKind, Limits, Topology};
+use sim::plan::{Extra, FaultKind, Limits, Topology};
 use sim::run::{Outcome, command, run, shrink};
 
 /// Runs whole clusters from seeds, with faults, and judges them.
@@ -39,6 +39,9 @@ struct Arguments {
     /// The safety phase lasts no longer than this.
     #[arg(long)]
     safety_ms: Option<u64>,
+    /// None of what plans drew later than everything else: what a seed did before stays what it did.
+    #[arg(long, value_delimiter = ',')]
+    without: Vec<String>,
     /// Break this rule on purpose, in a build with the feature `mutants`.
     #[arg(long)]
     mutant: Option<String>,
@@ -81,6 +84,11 @@ fn limits(arguments: &Arguments) -> Result<Limits, String> {
         );
     }
     limits.safety_max = arguments.safety_ms.map(Duration::from_millis);
+    let extras = arguments.without.iter().map(|name| {
+        let names: Vec<&str> = Extra::ALL.iter().map(|extra| extra.name()).collect();
+        Extra::named(name).ok_or_else(|| format!("{name} cannot be left out; {} can", names.join(", ")))
+    });
+    limits.without = extras.collect::<Result<_, _>>()?;
     Ok(limits)
 }
 

@@ -82,6 +82,10 @@ marks! {
     StrayFound = "stray_found",
     /// A broker was given a whole new disk.
     DiskWiped = "disk_wiped",
+    /// A committed offset was read back from another broker than the one that had written it.
+    OffsetReadBackElsewhere = "offset_read_back_elsewhere",
+    /// What a coordinator had written was committed only after nobody waited for it any longer, or never.
+    OffsetWriteOverdue = "offset_write_overdue",
 }
 
 /// How often each was reached.

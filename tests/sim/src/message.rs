@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 
 use broker_core::fetcher::Fetch;
 use broker_core::follow::{Lineage, Piece};
+use broker_core::group::{Join, MemberId, Reply, Request, Stability, Unanswered};
 use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
 use bytes::Bytes;
-use controller_core::command::{Command, Heartbeat, HeartbeatReply, RegisterBroker, Reply};
+use controller_core::command::{self, Command, Heartbeat, HeartbeatReply, RegisterBroker};
 use controller_core::refusal::Refusal;
 use metadata::batch::MetadataBatch;
 use metadata::ids::{
@@ -141,6 +142,30 @@ pub enum ClientAsk {
     Locate,
     /// A producer id.
     ProducerId,
+    /// Who coordinates this group?
+    Coordinator(String),
+    /// Something for the coordinator of a group.
+    Group(String, Box<GroupAsk>),
+}
+
+/// What a member asks of its group's coordinator.
+#[derive(Clone, Debug)]
+pub enum GroupAsk {
+    /// To join; the broker adds a text that no other newcomer gets.
+    Join(Box<Join>),
+    /// Something else about its membership.
+    Member(Request),
+    /// To remember offsets.
+    Commit {
+        /// Who.
+        member: MemberId,
+        /// In which generation.
+        generation: i32,
+        /// Of which partition, how far, and a name that no other commit has.
+        offsets: Vec<(PartitionId, i64, String)>,
+    },
+    /// What was committed.
+    Fetch(Vec<PartitionId>, Stability),
 }
 
 /// A broker's answer to a client.
@@ -154,6 +179,12 @@ pub enum ClientAnswer {
     Located(MetadataOffset, BTreeMap<PartitionId, Place>),
     /// To a producer id.
     ProducerId(Option<ProducerId>),
+    /// Who coordinates a group, if anybody.
+    Coordinator(Option<BrokerId>),
+    /// Of a group's coordinator, except for offsets.
+    Group(Result<Reply, Unanswered>),
+    /// Committed offsets, of partitions that there are.
+    Offsets(Vec<(PartitionId, Option<i64>)>),
 }
 
 /// Where a partition is, as a broker's metadata says.
@@ -219,7 +250,7 @@ pub enum Ask {
 #[derive(Clone, Debug)]
 pub enum Told {
     /// Of a controller.
-    Command(Box<Result<Reply, Refusal>>),
+    Command(Box<Result<command::Reply, Refusal>>),
     /// Of a leader, to a follower's fetch.
     Fetch(BTreeMap<PartitionId, FollowerAnswer>),
     /// Of a leader.

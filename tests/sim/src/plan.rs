@@ -6,6 +6,7 @@ use std::time::Duration;
 use controller_core::feed;
 
 use crate::chance::Chance;
+use crate::client::Habits;
 use crate::network::Weather;
 
 /// A kind of fault.
@@ -131,6 +132,46 @@ pub struct Topology {
     pub brokers: usize,
 }
 
+/// Something that plans drew later than everything else, each from its own stream: without it a seed's history is what it
+/// was before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Extra {
+    /// Consumer groups, and the topic of their coordinators.
+    Groups,
+}
+
+impl Extra {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Groups];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Groups => "groups",
+        }
+    }
+
+    /// The one of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|extra| extra.name() == name)
+    }
+}
+
+/// Consumer groups, and the topic of their coordinators.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Groups {
+    /// Members of each group.
+    pub members: Vec<usize>,
+    /// `offsets.topic.num.partitions`
+    pub partitions: usize,
+    /// `offsets.commit.timeout.ms`
+    pub patience: Duration,
+    /// What members do.
+    pub habits: Habits,
+}
+
 /// What the caller holds fixed, against what the seed would draw.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
@@ -142,6 +183,8 @@ pub struct Limits {
     pub faults: Option<Vec<usize>>,
     /// The safety phase lasts no longer than this.
     pub safety_max: Option<Duration>,
+    /// None of these.
+    pub without: Vec<Extra>,
 }
 
 /// A whole run.
@@ -181,6 +224,8 @@ pub struct Plan {
     pub produce_interval: Duration,
     /// Of a thousand reads so many go to any replica.
     pub stray_reads_per_mille: u64,
+    /// Consumer groups; most runs have some.
+    pub groups: Option<Groups>,
     /// How the network behaves.
     pub weather: Weather,
     /// Of a thousand proposals so many are refused out of the blue.
@@ -233,6 +278,7 @@ impl Plan {
             readers: count(&mut chance, 1, 2),
             produce_interval: millis(*chance.pick(&[20, 50, 100])),
             stray_reads_per_mille: *chance.pick(&[0, 100, 500]),
+            groups: groups(seed).filter(|_| !limits.without.contains(&Extra::Groups)),
             weather: weather(&mut chance),
             refused_per_mille: *chance.pick(&[0, 0, 20, 100]),
             safety: millis(chance.between(8_000, 20_000)),
@@ -291,7 +337,7 @@ impl Plan {
             .map(|fault| format!("{}@{:.1}s", fault.kind.name(), fault.at.as_secs_f32()))
             .collect();
         format!(
-            "seed {}: {} controllers, {} brokers, topics {:?}, {} replicas, min {} in sync{}, {}+{} producers, {} readers, {:.1}s\n  faults: {}",
+            "seed {}: {} controllers, {} brokers, topics {:?}, {} replicas, min {} in sync{}, {}+{} producers, {} readers, groups of {:?}, {:.1}s\n  faults: {}",
             self.seed,
             self.topology.controllers,
             self.topology.brokers,
@@ -306,10 +352,30 @@ impl Plan {
             self.idempotent,
             self.plain,
             self.readers,
+            self.groups
+                .as_ref()
+                .map_or(&[][..], |groups| groups.members.as_slice()),
             self.safety.as_secs_f32(),
             faults.join(" "),
         )
     }
+}
+
+fn groups(seed: u64) -> Option<Groups> {
+    let mut chance = Chance::of(seed, "groups");
+    let count = |chance: &mut Chance, from, to| usize::try_from(chance.between(from, to)).expect("few");
+    chance.per_mille(700).then(|| Groups {
+        members: (0..count(&mut chance, 1, 2))
+            .map(|_| count(&mut chance, 1, 3))
+            .collect(),
+        partitions: count(&mut chance, 1, 3),
+        patience: Duration::from_millis(*chance.pick(&[300, 1000, 3000])),
+        habits: Habits {
+            session_timeout_ms: *chance.pick(&[1000, 1500, 3000]),
+            commit_interval: Duration::from_millis(*chance.pick(&[50, 100, 300])),
+            restless_per_mille: *chance.pick(&[10, 30, 100]),
+        },
+    })
 }
 
 fn weather(chance: &mut Chance) -> Weather {

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use crate::marks::Marks;
-use crate::plan::{Limits, Plan};
+use crate::plan::{Extra, Limits, Plan};
 use crate::world::{Tally, Violation, World};
 
 /// What came of a run.
@@ -90,6 +90,13 @@ pub fn shrink(seed: u64, limits: &Limits, first: &Outcome) -> (Limits, Outcome) 
         }
         size /= 2;
     }
+    for extra in Extra::ALL.iter().filter(|extra| !limits.without.contains(extra)) {
+        let mut limits = best.clone();
+        limits.without.push(*extra);
+        if let Some(outcome) = attempt(&limits) {
+            (best, shortest) = (limits, outcome);
+        }
+    }
     for tenths in [3, 5, 7, 9] {
         let limits = Limits {
             safety_max: Some(first.safety * tenths / 10),
@@ -119,6 +126,10 @@ pub fn command(seed: u64, limits: &Limits) -> String {
     }
     if let Some(longest) = limits.safety_max {
         command += &format!(" --safety-ms {}", longest.as_millis());
+    }
+    if !limits.without.is_empty() {
+        let names: Vec<&str> = limits.without.iter().map(|extra| extra.name()).collect();
+        command += &format!(" --without {}", names.join(","));
     }
     command
 }

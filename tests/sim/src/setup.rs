@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_core::group::{OFFSETS, Settings};
 use broker_core::lifecycle::Timing;
 use controller_core::command::{CreateTopics, NewTopic};
-use controller_core::settings::Settings;
+use controller_core::settings;
 use metadata::config::{NodeConfig, NodeId, Role, TopicDefaults};
 use metadata::ids::{BrokerId, ControllerId};
 use partition_log::LogConfig;
 
-use crate::broker::{CLUSTER, Config};
+use crate::broker::{CLUSTER, Config, GroupConfig};
 use crate::plan::Plan;
 use crate::quorum::{ELECTION_MAX, ELECTION_MIN};
 
@@ -34,8 +35,8 @@ const REBALANCE_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The settings of every controller.
 #[must_use]
-pub fn controller_settings(plan: &Plan) -> Settings {
-    Settings {
+pub fn controller_settings(plan: &Plan) -> settings::Settings {
+    settings::Settings {
         cluster_id: CLUSTER.to_owned(),
         session_timeout: plan.session_timeout,
         disconnect_grace: Duration::from_millis(1000),
@@ -77,6 +78,33 @@ pub fn broker_config(plan: &Plan, id: i32) -> Config {
         },
         checkpoint_interval: plan.checkpoint_interval,
         write_max: Duration::from_micros(500),
+        groups: plan.groups.as_ref().map(|groups| GroupConfig {
+            settings: Settings {
+                initial_rebalance_delay: Duration::from_millis(300),
+                session_timeout_ms_min: 100,
+                session_timeout_ms_max: 60_000,
+                members_max: 100,
+                offset_metadata_units_max: 4096,
+            },
+            patience: groups.patience,
+            seed: plan.seed,
+        }),
+    }
+}
+
+/// The place of the topic of the group coordinators, behind those of the plan's own topics.
+#[must_use]
+pub fn offsets_place(plan: &Plan) -> Option<usize> {
+    plan.groups.as_ref().map(|_| plan.topics.len())
+}
+
+/// The name of the topic at this place.
+#[must_use]
+pub fn topic_name(plan: &Plan, place: usize) -> String {
+    if place < plan.topics.len() {
+        format!("topic-{place}")
+    } else {
+        OFFSETS.to_owned()
     }
 }
 
@@ -84,10 +112,12 @@ pub fn broker_config(plan: &Plan, id: i32) -> Config {
 #[must_use]
 pub fn topic(plan: &Plan, place: usize, entropy: u128) -> CreateTopics {
     let number = |count: usize| Some(i32::try_from(count).expect("few"));
+    let of_groups = plan.groups.as_ref().map(|groups| groups.partitions);
+    let partitions = plan.topics.get(place).copied().or(of_groups);
     CreateTopics {
         topics: vec![NewTopic {
-            name: format!("topic-{place}"),
-            partitions: number(plan.topics[place]),
+            name: topic_name(plan, place),
+            partitions: partitions.and_then(number),
             replication_factor: number(plan.replication),
             configs: vec![(
                 "min.insync.replicas".to_owned(),

@@ -289,6 +289,7 @@ impl Broker {
                 Effect::WatermarkMoved { to } => {
                     self.watermark_moved(partition, to, out);
                     self.wake(at, partition, Wake::WatermarkMoved, out);
+                    self.look_at_posts(at, partition, out);
                 }
                 Effect::LogStartMoved { to } => {
                     if let Some(hosted) = self.hosted.get_mut(&partition) {
@@ -302,7 +303,10 @@ impl Broker {
                 }
                 Effect::InSyncChanged { in_sync } => self.in_sync_changed(partition, &in_sync, out),
                 Effect::Completed { waiter, outcome } => self.completed(at, waiter, outcome, out),
-                Effect::RoleChanged => self.wake(at, partition, Wake::RoleChanged, out),
+                Effect::RoleChanged => {
+                    self.wake(at, partition, Wake::RoleChanged, out);
+                    self.look_at_posts(at, partition, out);
+                }
             }
         }
     }

@@ -56,6 +56,7 @@ impl Broker {
                         lanes,
                     }));
                     self.live(at, lifecycle::Event::Applied(below), out);
+                    self.tell_of_leadership(at);
                     if lifecycle::other_leaves(&self.lanes[0], self.config.me) {
                         self.live(at, lifecycle::Event::OtherLeaves, out);
                     }

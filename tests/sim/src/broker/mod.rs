@@ -5,6 +5,8 @@
 
 mod fetching;
 mod following;
+mod group_log;
+mod groups;
 mod hosted;
 mod life;
 mod metadata_in;
@@ -27,13 +29,15 @@ use broker_core::proposals::Proposals;
 use broker_core::replica::Assignment;
 use broker_core::time::Moment;
 use host::{SeededEntropy, SimDisk, WallMs};
-use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, IncarnationId, PartitionId};
+use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, IncarnationId, LeaderEpoch, PartitionId};
 use metadata::image::Image;
 use metadata::uuid::Uuid;
 use partition_log::{DirOwner, LogConfig, LogDir, LogDirError, LogHost, SyncJob, TopicPartition};
 
 use self::fetching::Errand;
 use self::following::Work;
+pub use self::groups::GroupConfig;
+use self::groups::{GroupAppend, Groups};
 use self::hosted::Hosted;
 use self::producing::{Connection, Held, Place};
 use self::reading::Parked;
@@ -68,6 +72,8 @@ pub struct Config {
     pub checkpoint_interval: Duration,
     /// How long a write takes at most while the disk is well.
     pub write_max: Duration,
+    /// How it coordinates groups, where there are any.
+    pub groups: Option<GroupConfig>,
 }
 
 /// What is to be done inside the process a little later.
@@ -84,6 +90,16 @@ enum Later {
     OpenAgain(PartitionId),
     /// Checkpoints are written.
     Checkpoint,
+    /// The group coordinator looks for posts.
+    LookForPosts,
+    /// The log of a post is read.
+    LoadPost(PartitionId, LeaderEpoch),
+    /// What a post decided is sent off.
+    SendGroups(PartitionId, LeaderEpoch),
+    /// It reaches the log.
+    AppendGroups(GroupAppend),
+    /// A post has waited long enough for the in-sync replicas.
+    GroupPatience(WaiterId),
 }
 
 /// A broker's process.
@@ -124,6 +140,7 @@ pub struct Broker {
     next_waiter: u64,
     held: Vec<Held>,
     parked: VecDeque<Parked>,
+    groups: Option<Groups>,
     later: Agenda<Later>,
     disk_free_at: Duration,
     /// Every write takes this much longer: the disk is slow.
@@ -161,11 +178,14 @@ impl Broker {
         let mut later = Agenda::default();
         later.put(now + config.checkpoint_interval, Later::Checkpoint);
         let id = IncarnationId(Uuid::from_random_bits(chance.wide_bits()));
+        let incarnation = Incarnation {
+            broker: config.me,
+            boot,
+        };
+        let groups = config.groups.clone();
         Ok(Self {
-            incarnation: Incarnation {
-                broker: config.me,
-                boot,
-            },
+            groups: groups.map(|groups| Groups::new(groups, &format!("{incarnation:?}"))),
+            incarnation,
             id,
             started: now,
             host,
@@ -299,6 +319,11 @@ impl Broker {
                 self.later
                     .put(at.world + self.config.checkpoint_interval, Later::Checkpoint);
             }
+            Later::LookForPosts => self.look_for_posts(at, out),
+            Later::LoadPost(partition, under) => self.load_post(at, partition, under, out),
+            Later::SendGroups(partition, under) => self.send_groups(at, partition, under),
+            Later::AppendGroups(append) => self.append_groups(at, append, out),
+            Later::GroupPatience(waiter) => self.group_patience(at, waiter, out),
         }
     }
 
@@ -335,6 +360,7 @@ impl Broker {
             self.look_at_held(at, out);
         }
         self.expire(at, out);
+        self.tick_groups(at, out);
     }
 }
 
@@ -344,6 +370,7 @@ impl Process for Broker {
         if self.stopped {
             return out;
         }
+        self.excuse_groups(at);
         match input {
             Input::StreamOpened(key, _, _) => self.client_connected(key, &mut out),
             Input::StreamReady(key) => {
@@ -377,6 +404,7 @@ impl Process for Broker {
                 .filter_map(|hosted| hosted.replica.next_tick())
                 .min(),
             self.next_pump(),
+            self.groups.as_ref().and_then(Groups::next_tick),
             self.held.iter().map(|held| held.until).min(),
             self.pendings
                 .values()

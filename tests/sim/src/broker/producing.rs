@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use broker_core::fetch::Wake;
+use broker_core::group::OFFSETS;
 use broker_core::hints::{self, Arrival};
 use broker_core::offsets::{LogEnd, Offset};
 use broker_core::pipeline::{Effect, Ending, Event, Kind, Limits, Overlap, Pipeline, RequestId};
@@ -105,7 +106,7 @@ impl Broker {
         {
             let (kind, bytes) = match &request.what {
                 ClientAsk::Produce { batch, .. } => (Kind::Produce, batch.len()),
-                ClientAsk::Fetch { .. } | ClientAsk::Locate | ClientAsk::ProducerId => (Kind::Barrier, 100),
+                _ => (Kind::Barrier, 100),
             };
             connection
                 .requests
@@ -239,12 +240,19 @@ impl Broker {
                 }
                 self.end(at, place, ClientAnswer::ProducerId(id.ok()), out);
             }
+            ClientAsk::Coordinator(group) => {
+                let coordinator = self.coordinator_of(&group);
+                self.end(at, place, ClientAnswer::Coordinator(coordinator), out);
+            }
+            ClientAsk::Group(group, ask) => self.group_asked(at, place, (group, *ask), out),
         }
     }
 
     fn located(&self) -> BTreeMap<PartitionId, message::Place> {
         let image = self.image();
-        let places = image.topics.iter().flat_map(|(topic, held)| {
+        // Clients read and write what is theirs.
+        let topics = image.topics.iter().filter(|(_, held)| held.name != OFFSETS);
+        let places = topics.flat_map(|(topic, held)| {
             held.partitions.iter().map(|(index, state)| {
                 let place = message::Place {
                     leader: state.leader,
@@ -385,7 +393,7 @@ impl Broker {
         out: &mut Vec<Output>,
     ) {
         let Some(place) = self.waiters.remove(&waiter) else {
-            return;
+            return self.group_completed(at, waiter, outcome, out);
         };
         if matches!(outcome, WaitOutcome::NotLeader { .. }) {
             out.push(Output::Mark(Mark::WaitEndedByMove));

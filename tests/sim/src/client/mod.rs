@@ -3,6 +3,7 @@
 //! A client here is the careful one of the promise: it retries in order, gives up only after a long time, and never
 //! counts as acknowledged what was not.
 
+mod member;
 mod producer;
 mod reader;
 
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use metadata::ids::{BrokerId, MetadataOffset, PartitionId};
 
+pub use self::member::{Habits, Member};
 pub use self::producer::{Kind, Producer, Sent};
 pub use self::reader::{Reader, Seen, records};
 use crate::chance::Chance;

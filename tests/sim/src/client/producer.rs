@@ -339,7 +339,7 @@ impl Process for Producer {
                     self.lines.retain(|partition, _| places.contains_key(partition));
                 }
                 ClientAnswer::ProducerId(id) => self.id = self.id.or(id),
-                ClientAnswer::Fetched(_) => {}
+                _ => {}
             },
             Input::Wish(Wish::Settle) => self.settling = true,
             _ => {}

@@ -14,7 +14,7 @@ use metadata::record::{BrokerRegistered, LeaderRecovery, PartitionCreated, Recor
 use metadata::uuid::Uuid;
 
 use super::all;
-use crate::fact::{Fact, Grant, Incarnation, StoredBatch};
+use crate::fact::{Fact, Grant, Incarnation, OffsetKey, StoredBatch};
 
 const TOPIC: TopicId = TopicId(Uuid(500));
 const PARTITION: PartitionId = PartitionId {
@@ -429,4 +429,87 @@ fn an_eligible_process_that_lost_what_was_acknowledged_is_rejected() {
         rejected_by(&[acknowledged(1, 8), eligible, opened(8), opened(7)]),
         ["who comes back eligible holds what was acknowledged"]
     );
+}
+
+fn offset_of() -> OffsetKey {
+    OffsetKey {
+        group: "g".to_owned(),
+        partition: PARTITION,
+    }
+}
+
+fn offset_appended(commit: &str, at: i64) -> Fact {
+    Fact::OffsetAppended {
+        by: process(1),
+        at: Offset(at),
+        of: offset_of(),
+        commit: commit.to_owned(),
+    }
+}
+
+fn offset_acknowledged(commit: &str, epoch: i32) -> Fact {
+    Fact::OffsetAcknowledged {
+        by: process(1),
+        epoch: LeaderEpoch(epoch),
+        of: offset_of(),
+        commit: commit.to_owned(),
+    }
+}
+
+fn offset_told(commit: Option<&str>, epoch: i32) -> Fact {
+    Fact::OffsetTold {
+        by: process(2),
+        epoch: LeaderEpoch(epoch),
+        of: offset_of(),
+        commit: commit.map(ToOwned::to_owned),
+    }
+}
+
+#[test]
+fn a_committed_offset_that_goes_back_after_a_failover_is_rejected() {
+    let [a, b] = [offset_appended("a", 4), offset_appended("b", 9)];
+    let name = ["committed offsets never back"];
+    let told = |commit, epoch| {
+        rejected_by(&[
+            a.clone(),
+            b.clone(),
+            offset_acknowledged("a", 1),
+            offset_acknowledged("b", 2),
+            offset_told(Some("b"), 2),
+            offset_told(commit, epoch),
+        ])
+    };
+    assert_eq!(told(Some("b"), 3), [""; 0]);
+    assert_eq!(told(Some("a"), 3), name, "an older one");
+    assert_eq!(told(None, 3), name, "none");
+    assert_eq!(
+        told(Some("a"), 1),
+        [""; 0],
+        "a former coordinator does not know better"
+    );
+    assert_eq!(told(None, 1), name, "but what it acknowledged itself");
+    assert_eq!(told(Some("c"), 3), name, "a commit that is in no log");
+}
+
+#[test]
+fn a_committed_offset_that_was_told_counts_and_goes_with_its_topic() {
+    let facts = [
+        offset_appended("a", 4),
+        offset_told(Some("a"), 1),
+        offset_told(None, 2),
+    ];
+    assert_eq!(rejected_by(&facts), ["committed offsets never back"]);
+    let without = |next_offset| {
+        let mut image = image(next_offset, false, state(|_| {})).as_ref().clone();
+        image.topics.remove(&TOPIC);
+        Arc::new(image)
+    };
+    let facts = [
+        committed(&image(10, false, state(|_| {}))),
+        offset_appended("a", 4),
+        offset_told(Some("a"), 1),
+        committed(&without(11)),
+        offset_told(None, 2),
+    ];
+    assert_eq!(rejected_by(&facts), [""; 0]);
 }

@@ -14,6 +14,7 @@ mod leader_after_healing;
 mod members_are_replicas;
 mod min_in_sync_kept;
 mod no_alarm;
+mod offsets_never_back;
 mod one_leader_an_epoch;
 mod published_between_batches;
 mod published_never_lower;
@@ -65,5 +66,6 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<active_knows_the_log::ActiveKnowsTheLog>::default(),
         Box::<granted_is_committed::GrantedIsCommitted>::default(),
         Box::<returning_holds_acknowledged::ReturningHoldsAcknowledged>::default(),
+        Box::<offsets_never_back::OffsetsNeverBack>::default(),
     ]
 }

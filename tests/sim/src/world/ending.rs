@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use broker_core::group::OFFSETS;
 use broker_core::offsets::Offset;
 use controller_core::driver::event::Entry;
 use metadata::batch::MetadataBatch;
@@ -18,6 +19,7 @@ use crate::message::NodeId;
 use crate::network::Weather;
 use crate::node::{Input, Wish};
 use crate::oracle::{self, History, Partition, Read, Send};
+use crate::setup;
 use crate::streams::Address;
 
 use super::{Happening, World};
@@ -52,7 +54,12 @@ impl World {
         for node in down {
             self.agenda.put(self.now, Happening::Restart(node));
         }
-        let ids: Vec<u32> = self.producers.keys().copied().collect();
+        let ids: Vec<u32> = self
+            .producers
+            .keys()
+            .chain(self.members.keys())
+            .copied()
+            .collect();
         for id in ids {
             let to = Address {
                 node: NodeId::Client(id),
@@ -100,7 +107,8 @@ impl World {
                 return Some(format!("broker {id} is fenced: {:?}", process.phase()));
             }
         }
-        if let Some(place) = (0..self.plan.topics.len()).find(|place| !self.topics_created.contains(place)) {
+        let mut places = (0..self.plan.topics.len()).chain(setup::offsets_place(&self.plan));
+        if let Some(place) = places.find(|place| !self.topics_created.contains(place)) {
             return Some(format!("topic {place} is not created"));
         }
         for topic in image.topics.values() {
@@ -130,7 +138,7 @@ impl World {
                 }
             }
         }
-        if let Some(behind) = self.reader_behind(image) {
+        if let Some(behind) = self.reader_behind(image).or_else(|| self.group_behind()) {
             return Some(behind);
         }
         let open = self
@@ -155,6 +163,23 @@ impl World {
             }
         }
         None
+    }
+
+    /// A group whose members do not share all partitions among them, or have not read back how far it has come.
+    fn group_behind(&self) -> Option<String> {
+        let mut shared: BTreeMap<&str, Vec<PartitionId>> = BTreeMap::new();
+        for (id, slot) in &self.members {
+            let member = slot.process.as_ref()?;
+            let Some(assigned) = member.settled() else {
+                return Some(format!("client {id} is not settled in its group"));
+            };
+            shared.entry(member.group()).or_default().extend(assigned);
+        }
+        let all: BTreeSet<PartitionId> = self.live_partitions().into_iter().collect();
+        let uneven = shared.into_iter().find(|(_, partitions)| {
+            partitions.len() != all.len() || !partitions.iter().all(|partition| all.contains(partition))
+        });
+        uneven.map(|(group, partitions)| format!("{group} works at {partitions:?}"))
     }
 
     fn lag(&self, partition: PartitionId, leader: BrokerId, replicas: &[BrokerId]) -> Option<String> {
@@ -288,8 +313,9 @@ impl World {
         histories
     }
 
+    /// The partitions that clients read and write.
     fn live_partitions(&self) -> Vec<PartitionId> {
-        let topics = self.newest.topics.values();
+        let topics = self.newest.topics.values().filter(|topic| topic.name != OFFSETS);
         let partitions = topics.flat_map(|topic| {
             let topic_id = topic.id;
             topic.partitions.keys().map(move |index| PartitionId {

@@ -352,7 +352,7 @@ impl World {
 
     /// An operator creates a topic, again and again until it is there.
     pub(super) fn create_topic(&mut self, place: usize) {
-        let name = format!("topic-{place}");
+        let name = setup::topic_name(&self.plan, place);
         let active = self.active();
         let image = active
             .and_then(|id| self.controllers[&id].process.as_ref())
@@ -418,8 +418,27 @@ impl World {
 
     /// Takes note of what concerns the world itself.
     pub(super) fn notice(&mut self, fact: &Fact) {
-        let Fact::Committed { image, .. } = fact else {
-            return;
+        let image = match fact {
+            Fact::Committed { image, .. } => image,
+            Fact::OffsetAppended { by, commit, .. } => {
+                self.offsets_by.insert(commit.clone(), by.broker);
+                return;
+            }
+            Fact::OffsetTold {
+                by,
+                commit: Some(commit),
+                ..
+            } => {
+                if self
+                    .offsets_by
+                    .get(commit)
+                    .is_some_and(|other| *other != by.broker)
+                {
+                    self.marks.reached(Mark::OffsetReadBackElsewhere);
+                }
+                return;
+            }
+            _ => return,
         };
         if image.next_offset <= self.newest.next_offset {
             return;

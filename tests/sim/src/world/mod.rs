@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use controller_core::settings::Settings;
 use host::{SimDisk, WallMs};
-use metadata::ids::{ControllerId, MetadataOffset, Term};
+use metadata::ids::{BrokerId, ControllerId, MetadataOffset, Term};
 use metadata::image::Image;
 
 use crate::agenda::Agenda;
 use crate::broker::Broker;
 use crate::chance::Chance;
-use crate::client::{Kind, Producer, Reader};
+use crate::client::{Kind, Member, Producer, Reader};
 use crate::controller::Controller;
 use crate::digest::Digest;
 use crate::invariants::{self, Invariant};
@@ -107,6 +107,7 @@ pub struct World {
     disks: BTreeMap<i32, SimDisk>,
     producers: BTreeMap<u32, Slot<Producer>>,
     readers: BTreeMap<u32, Slot<Reader>>,
+    members: BTreeMap<u32, Slot<Member>>,
     streams: Streams,
     calls: BTreeSet<CallKey>,
     settings: Settings,
@@ -120,6 +121,8 @@ pub struct World {
     full: BTreeSet<i32>,
     stopping: BTreeSet<i32>,
     topics_created: BTreeSet<usize>,
+    /// Which broker wrote each commit of an offset.
+    offsets_by: BTreeMap<String, BrokerId>,
     /// The newest committed image.
     newest: Arc<Image>,
     healed: bool,
@@ -153,6 +156,7 @@ impl World {
             disks: BTreeMap::new(),
             producers: BTreeMap::new(),
             readers: BTreeMap::new(),
+            members: BTreeMap::new(),
             streams: Streams::default(),
             calls: BTreeSet::new(),
             settings: setup::controller_settings(&plan),
@@ -163,6 +167,7 @@ impl World {
             full: BTreeSet::new(),
             stopping: BTreeSet::new(),
             topics_created: BTreeSet::new(),
+            offsets_by: BTreeMap::new(),
             newest: Arc::default(),
             healed: false,
             done: false,
@@ -191,11 +196,7 @@ impl World {
             let at = self.jitter();
             self.agenda.put(at, Happening::Restart(NodeId::Broker(id)));
         }
-        let brokers: Vec<_> = self
-            .brokers
-            .keys()
-            .map(|id| metadata::ids::BrokerId(*id))
-            .collect();
+        let brokers: Vec<_> = self.brokers.keys().map(|id| BrokerId(*id)).collect();
         let (seed, interval) = (self.plan.seed, self.plan.produce_interval);
         let kinds = [
             (Kind::Idempotent, self.plan.idempotent),
@@ -213,12 +214,17 @@ impl World {
             let reader = Reader::new(100 + id, brokers.clone(), stray, seed);
             self.readers.insert(100 + id, Slot::of(reader));
         }
-        let clients: Vec<u32> = self
-            .producers
-            .keys()
-            .chain(self.readers.keys())
-            .copied()
-            .collect();
+        let groups = self.plan.groups.iter().flat_map(|groups| {
+            let groups_of = groups.members.iter().enumerate();
+            let members = groups_of.flat_map(|(group, count)| std::iter::repeat_n(group, *count));
+            members.map(move |group| (group, groups.habits))
+        });
+        for (id, (group, habits)) in (200..).zip(groups) {
+            let member = Member::new(id, &format!("group-{group}"), brokers.clone(), habits, seed);
+            self.members.insert(id, Slot::of(member));
+        }
+        let others = self.readers.keys().chain(self.members.keys());
+        let clients: Vec<u32> = self.producers.keys().chain(others).copied().collect();
         for id in clients {
             let address = Address {
                 node: NodeId::Client(id),
@@ -227,7 +233,7 @@ impl World {
             self.agenda.put(Duration::from_secs(1), Happening::Tick(address));
         }
         self.agenda.put(Duration::ZERO, Happening::QuorumRound);
-        for topic in 0..self.plan.topics.len() {
+        for topic in (0..self.plan.topics.len()).chain(setup::offsets_place(&self.plan)) {
             self.agenda
                 .put(Duration::from_millis(1200), Happening::CreateTopic(topic));
         }
@@ -361,7 +367,9 @@ impl World {
             NodeId::Broker(id) => self.brokers.get_mut(&id).map(|slot| &mut slot.tick_at),
             NodeId::Client(id) => {
                 let producer = self.producers.get_mut(&id).map(|slot| &mut slot.tick_at);
-                producer.or_else(|| self.readers.get_mut(&id).map(|slot| &mut slot.tick_at))
+                producer
+                    .or_else(|| self.readers.get_mut(&id).map(|slot| &mut slot.tick_at))
+                    .or_else(|| self.members.get_mut(&id).map(|slot| &mut slot.tick_at))
             }
         };
         if let Some(tick_at) = tick_at
@@ -537,6 +545,9 @@ impl World {
             NodeId::Client(id) if self.producers.contains_key(&id) => {
                 take(self.producers.get_mut(&id), to.boot, now, input)
             }
+            NodeId::Client(id) if self.members.contains_key(&id) => {
+                take(self.members.get_mut(&id), to.boot, now, input)
+            }
             NodeId::Client(id) => take(self.readers.get_mut(&id), to.boot, now, input),
         };
         match taken {
@@ -569,6 +580,9 @@ impl World {
             NodeId::Broker(id) => step(self.brokers.get_mut(&id), at, input),
             NodeId::Client(id) if self.producers.contains_key(&id) => {
                 step(self.producers.get_mut(&id), at, input)
+            }
+            NodeId::Client(id) if self.members.contains_key(&id) => {
+                step(self.members.get_mut(&id), at, input)
             }
             NodeId::Client(id) => step(self.readers.get_mut(&id), at, input),
         };

@@ -59,6 +59,11 @@ pub const ALL: &[Mutant] = &[
         "leaders hold what was acknowledged",
     ),
     seen("read_past_watermark", MANY, "the oracle"),
+    seen(
+        "offsets_loaded_to_watermark",
+        MANY,
+        "committed offsets never back",
+    ),
     seen("truncate_one_too_few", MANY, "convergence after healing"),
     seen("duplicate_sequence_accepted", MANY, "the oracle: Duplicate"),
     seen("producer_state_not_rebuilt", MANY, "the oracle: Duplicate"),
