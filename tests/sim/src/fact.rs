@@ -157,6 +157,25 @@ pub enum Fact {
         /// Behind those told before.
         batches: Vec<StoredBatch>,
     },
+    /// A disk damaged a record.
+    Rotted {
+        /// Whose.
+        broker: BrokerId,
+    },
+    /// A broker got an empty disk.
+    DiskReplaced {
+        /// Which.
+        broker: BrokerId,
+    },
+    /// A batch whose checksum does not fit lies below a replica's watermark, or in what a coordinator read.
+    Damaged {
+        /// Which process.
+        by: Incarnation,
+        /// Which partition.
+        partition: PartitionId,
+        /// Where.
+        at: Offset,
+    },
     /// A follower cut its log.
     Truncated {
         /// Which process.

@@ -82,6 +82,12 @@ marks! {
     StrayFound = "stray_found",
     /// A broker was given a whole new disk.
     DiskWiped = "disk_wiped",
+    /// A consumer was given a batch whose checksum does not fit, and refused it.
+    RotRefusedByConsumer = "rot_refused_by_consumer",
+    /// A follower was given one, and refused it.
+    RotRefusedByFollower = "rot_refused_by_follower",
+    /// Recovery cut a log off at a damaged batch.
+    RotCutOff = "rot_cut_off",
     /// A committed offset was read back from another broker than the one that had written it.
     OffsetReadBackElsewhere = "offset_read_back_elsewhere",
     /// What a coordinator had written was committed only after nobody waited for it any longer, or never.

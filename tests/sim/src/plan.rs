@@ -48,6 +48,8 @@ pub enum FaultKind {
     Roll,
     /// A topic is deleted, and another one created under its name.
     DeleteTopic,
+    /// A byte of a record in a log file is another one.
+    BitRot,
 }
 
 impl FaultKind {
@@ -71,11 +73,17 @@ impl FaultKind {
         Self::FullDisk,
         Self::Roll,
         Self::DeleteTopic,
+        Self::BitRot,
     ];
 
     /// Whether it is the wish of an operator; which of these there are is drawn by themselves.
     fn is_of_operators(self) -> bool {
         self == Self::DeleteTopic
+    }
+
+    /// What a plan must not be without, if the kind was drawn later than everything else.
+    fn extra(self) -> Option<Extra> {
+        (self == Self::BitRot).then_some(Extra::BitRot)
     }
 
     /// The name on the command line.
@@ -100,6 +108,7 @@ impl FaultKind {
             Self::FullDisk => "full-disk",
             Self::Roll => "roll",
             Self::DeleteTopic => "delete-topic",
+            Self::BitRot => "bit-rot",
         }
     }
 
@@ -138,17 +147,20 @@ pub struct Topology {
 pub enum Extra {
     /// Consumer groups, and the topic of their coordinators.
     Groups,
+    /// Disks that damage what was written.
+    BitRot,
 }
 
 impl Extra {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Groups];
+    pub const ALL: &[Self] = &[Self::Groups, Self::BitRot];
 
     /// The name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Groups => "groups",
+            Self::BitRot => "bit-rot",
         }
     }
 
@@ -298,6 +310,7 @@ impl Plan {
         let (operators, others): (Vec<FaultKind>, Vec<FaultKind>) = FaultKind::ALL
             .iter()
             .copied()
+            .filter(|kind| kind.extra().is_none())
             .partition(|kind| kind.is_of_operators());
         let mut kinds: Vec<FaultKind> = others.into_iter().filter(|_| chance.per_mille(share)).collect();
         let mut wishes = Chance::of(seed, "operators");
@@ -318,6 +331,9 @@ impl Plan {
             });
         }
         self.faults.sort_by_key(|fault| fault.at);
+        if limits.only.is_none() {
+            self.draw_extra_faults(seed, limits);
+        }
         if let Some(kept) = &limits.faults {
             let faults = std::mem::take(&mut self.faults);
             let kept = faults
@@ -325,6 +341,29 @@ impl Plan {
                 .enumerate()
                 .filter(|(place, _)| kept.contains(place));
             self.faults = kept.map(|(_, fault)| fault).collect();
+        }
+    }
+
+    /// Faults of the kinds that were drawn later than everything else, behind the others: their places stay what they were.
+    fn draw_extra_faults(&mut self, seed: u64, limits: &Limits) {
+        let extras = FaultKind::ALL
+            .iter()
+            .filter_map(|kind| Some((*kind, kind.extra()?)))
+            .filter(|(_, extra)| !limits.without.contains(extra));
+        for (kind, _) in extras {
+            let mut chance = Chance::of(seed, kind.name());
+            if !chance.per_mille(500) {
+                continue;
+            }
+            let latest = u64::try_from(self.safety.as_millis()).expect("short");
+            for _ in 0..chance.between(1, 2) {
+                self.faults.push(Fault {
+                    kind,
+                    at: Duration::from_millis(chance.between(2_000, latest)),
+                    lasts: Duration::from_millis(chance.between(50, 6_000)),
+                    dice: chance.bits(),
+                });
+            }
         }
     }
 

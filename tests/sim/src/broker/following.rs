@@ -4,7 +4,7 @@ use broker_core::fetcher::{self, Effect, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use bytes::Bytes;
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
-use partition_log::{AppendError, LogFault};
+use partition_log::{AppendError, AppendRefusal, LogFault};
 
 use super::hosted::{to_core, to_log};
 use super::{Broker, Later};
@@ -233,7 +233,12 @@ impl Broker {
             let epoch = partition_log::LeaderEpoch(leader_epoch.0);
             let appended = match hosted.log.append_as_follower(batches, epoch, Self::wall(at)) {
                 Ok(appended) => appended,
-                Err(AppendError::Refused(_)) => return Ok(Outcome::Refused),
+                Err(AppendError::Refused(refusal)) => {
+                    if matches!(refusal, AppendRefusal::Corrupt { .. }) {
+                        out.push(Output::Mark(Mark::RotRefusedByFollower));
+                    }
+                    return Ok(Outcome::Refused);
+                }
                 Err(AppendError::Fault(fault)) => return Err(fault),
             };
             let effects = hosted.replica.appended(LogEnd(to_core(appended.log_end)), now);

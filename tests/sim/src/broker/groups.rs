@@ -240,8 +240,13 @@ impl Broker {
             }
             None => {
                 let effects = slot.post.loaded(None, stamp);
+                let (by, begin) = (self.incarnation, to_core(hosted.log.log_start()));
+                out.push(Output::Fact(Fact::Damaged {
+                    by,
+                    partition,
+                    at: begin,
+                }));
                 self.carry_group(at, partition.index, effects, out);
-                self.alarm(format!("the groups of {partition} cannot be read"), out);
             }
         }
     }
@@ -566,7 +571,7 @@ fn read(hosted: &Hosted, settings: Settings) -> Option<Loading> {
         let slice = view.read(from, to_log(end), u32::MAX, FirstBatch::Whole);
         let bytes = slice.ok().flatten()?.read().ok()?;
         for batch in Batches::new(bytes.into()) {
-            let batch = batch.ok()?;
+            let batch = batch.ok().filter(|batch| batch.check().is_ok())?;
             let body = batch.body(BODY_BYTES_MAX).ok()?;
             for record in batch.records(&body) {
                 let record = record.ok()?;

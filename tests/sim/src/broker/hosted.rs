@@ -66,8 +66,14 @@ impl Hosted {
         self.log.publish(watermark, last_stable);
     }
 
-    /// Batches below the watermark that judges do not know yet.
-    fn news_below(&mut self, watermark: Offset) -> Vec<StoredBatch> {
+    /// Batches below the watermark that judges do not know yet, and which of them are damaged.
+    fn news_below(&mut self, watermark: Offset) -> (Vec<StoredBatch>, Vec<Offset>) {
+        let mut damaged = Vec::new();
+        let found = self.batches_below(watermark, &mut damaged);
+        (found, damaged)
+    }
+
+    fn batches_below(&mut self, watermark: Offset, damaged: &mut Vec<Offset>) -> Vec<StoredBatch> {
         let (view, mut found) = (self.log.view(), Vec::new());
         loop {
             let from = self.told_below.max(to_core(self.log.log_start()));
@@ -79,6 +85,9 @@ impl Hosted {
                 let header = batch.header;
                 if watermark.0 <= header.last_offset() {
                     return found;
+                }
+                if batch.check().is_err() {
+                    damaged.push(Offset(header.base_offset));
                 }
                 found.push(StoredBatch {
                     base: Offset(header.base_offset),
@@ -157,7 +166,7 @@ impl Broker {
             in_sync_seen,
         };
         hosted.publish(facts.watermark);
-        let batches = hosted.news_below(facts.watermark.0);
+        let news = hosted.news_below(facts.watermark.0);
         out.push(Output::Fact(Fact::Opened {
             by: self.incarnation,
             registered: self.id,
@@ -165,11 +174,7 @@ impl Broker {
             log_end: facts.end.0,
         }));
         self.hosted.insert(partition, hosted);
-        out.push(Output::Fact(Fact::Below {
-            by: self.incarnation,
-            partition,
-            batches,
-        }));
+        self.tell_below(partition, news, out);
         self.carry_out(at, partition, effects, out);
     }
 
@@ -337,7 +342,7 @@ impl Broker {
             return;
         };
         hosted.publish(to);
-        let batches = hosted.news_below(to.0);
+        let news = hosted.news_below(to.0);
         let in_sync = match hosted.replica.role() {
             Role::Leading(leading) => {
                 let min = hosted.replica.assignment().min_in_sync.0;
@@ -351,6 +356,18 @@ impl Broker {
             to: to.0,
             in_sync,
         }));
+        self.tell_below(partition, news, out);
+    }
+
+    fn tell_below(
+        &self,
+        partition: PartitionId,
+        (batches, damaged): (Vec<StoredBatch>, Vec<Offset>),
+        out: &mut Vec<Output>,
+    ) {
+        let by = self.incarnation;
+        let damaged = damaged.into_iter();
+        out.extend(damaged.map(|at| Output::Fact(Fact::Damaged { by, partition, at })));
         out.push(Output::Fact(Fact::Below {
             by,
             partition,

@@ -10,6 +10,7 @@ use wire::batch::Batches;
 
 use super::Links;
 use crate::chance::Chance;
+use crate::marks::Mark;
 use crate::message::{ClientAnswer, ClientAsk, NodeId, StreamKey, Word};
 use crate::node::{At, Input, Output, Process};
 
@@ -45,7 +46,8 @@ pub struct Reader {
 pub fn records(partition: PartitionId, from: Offset, bytes: Bytes) -> Vec<Seen> {
     let mut seen = Vec::new();
     for batch in Batches::new(bytes).map_while(Result::ok) {
-        let Ok(body) = batch.body(BODY_BYTES_MAX) else {
+        // Clients look at the checksum, and go no further.
+        let Some(body) = batch.check().and_then(|()| batch.body(BODY_BYTES_MAX)).ok() else {
             break;
         };
         for record in batch.records(&body).map_while(Result::ok) {
@@ -136,10 +138,15 @@ impl Process for Reader {
                 if let Some((partition, _)) = self.asked.remove(&number) {
                     match result {
                         Ok(fetched) => {
+                            let is_empty = fetched.batches.is_empty();
                             let from = self.next.entry(partition).or_default();
                             let seen = records(partition, *from, fetched.batches);
                             if let Some(last) = seen.last() {
                                 *from = Offset(last.offset + 1);
+                            } else if !is_empty {
+                                out.push(Output::Mark(Mark::RotRefusedByConsumer));
+                                self.pause_until
+                                    .insert(partition, at.world + Duration::from_millis(50));
                             }
                             self.seen.extend(seen);
                         }

@@ -513,3 +513,19 @@ fn a_committed_offset_that_was_told_counts_and_goes_with_its_topic() {
     ];
     assert_eq!(rejected_by(&facts), [""; 0]);
 }
+
+#[test]
+fn damage_that_comes_to_another_disk_is_rejected() {
+    let damaged = |broker| Fact::Damaged {
+        by: process(broker),
+        partition: PARTITION,
+        at: Offset(4),
+    };
+    let (first, second) = (BrokerId(1), BrokerId(2));
+    let rotted = Fact::Rotted { broker: first };
+    let name = ["damage stays on its disk"];
+    assert_eq!(rejected_by(&[rotted.clone(), damaged(1), damaged(2)]), name);
+    let replaced = |broker| Fact::DiskReplaced { broker };
+    assert_eq!(rejected_by(&[rotted.clone(), replaced(first), damaged(1)]), name);
+    assert_eq!(rejected_by(&[rotted, replaced(second), damaged(1)]), [""; 0]);
+}

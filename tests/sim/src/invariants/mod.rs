@@ -20,6 +20,7 @@ mod published_between_batches;
 mod published_never_lower;
 mod replay_is_image;
 mod returning_holds_acknowledged;
+mod rot_stays;
 mod watermark_never_back;
 
 #[cfg(test)]
@@ -67,5 +68,6 @@ pub fn all() -> Vec<Box<dyn Invariant>> {
         Box::<granted_is_committed::GrantedIsCommitted>::default(),
         Box::<returning_holds_acknowledged::ReturningHoldsAcknowledged>::default(),
         Box::<offsets_never_back::OffsetsNeverBack>::default(),
+        Box::<rot_stays::RotStays>::default(),
     ]
 }

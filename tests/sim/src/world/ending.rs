@@ -54,6 +54,9 @@ impl World {
         for node in down {
             self.agenda.put(self.now, Happening::Restart(node));
         }
+        for id in self.rotten.clone() {
+            self.agenda.put(self.now, Happening::ReplaceDisk(id));
+        }
         let ids: Vec<u32> = self
             .producers
             .keys()
@@ -106,6 +109,9 @@ impl World {
             if held.is_none_or(|held| held.fenced || Some(held.epoch) != process.epoch()) {
                 return Some(format!("broker {id} is fenced: {:?}", process.phase()));
             }
+        }
+        if let Some(id) = self.rotten.first() {
+            return Some(format!("the disk of broker {id} is damaged"));
         }
         let mut places = (0..self.plan.topics.len()).chain(setup::offsets_place(&self.plan));
         if let Some(place) = places.find(|place| !self.topics_created.contains(place)) {

@@ -95,16 +95,19 @@ impl World {
                 self.disks[&broker].set_capacity(Some(0));
                 Some(format!("the disk of broker {broker} is full"))
             }
-            FaultKind::Roll => {
-                let brokers: Vec<i32> = self.brokers.keys().copied().collect();
-                for (turn, id) in (0..).zip(brokers) {
-                    self.agenda
-                        .put(self.now + Duration::from_secs(3) * turn, Happening::Stop(id));
-                }
-                Some("all brokers are rolled".to_owned())
-            }
+            FaultKind::Roll => Some(self.roll()),
             FaultKind::DeleteTopic => self.delete_topic(fault),
+            FaultKind::BitRot => self.rot(broker, fault),
         }
+    }
+
+    fn roll(&mut self) -> String {
+        let brokers: Vec<i32> = self.brokers.keys().copied().collect();
+        for (turn, id) in (0..).zip(brokers) {
+            self.agenda
+                .put(self.now + Duration::from_secs(3) * turn, Happening::Stop(id));
+        }
+        "all brokers are rolled".to_owned()
     }
 
     fn hand_over(&mut self) -> Option<String> {
@@ -207,7 +210,7 @@ impl World {
     }
 
     /// Kills a process; it comes back after a while.
-    fn crash(&mut self, node: NodeId, lasts: Duration) -> bool {
+    pub(super) fn crash(&mut self, node: NodeId, lasts: Duration) -> bool {
         let boot = match node {
             NodeId::Controller(id) => {
                 let Some(slot) = self.controllers.get_mut(&id) else {
@@ -260,7 +263,7 @@ impl World {
     /// Whether one more broker may lose what only it has written: the promise covers fewer than
     /// `min.insync.replicas` of them, and nobody but a member of the in-sync set, an eligible replica or the last known
     /// leader can lead, so the last of these must keep what it has.
-    fn may_taint(&self, broker: i32) -> bool {
+    pub(super) fn may_taint(&self, broker: i32) -> bool {
         let others = self.tainted.keys().filter(|id| **id != broker).count();
         let me = BrokerId(broker);
         let mut states = self
@@ -300,10 +303,19 @@ impl World {
         if !self.may_taint(broker) || !self.crash(NodeId::Broker(broker), fault.lasts) {
             return None;
         }
+        self.empty_disk(broker);
+        Some(format!("broker {broker} gets an empty disk"))
+    }
+
+    /// Puts an empty disk into a broker that does not run.
+    pub(super) fn empty_disk(&mut self, broker: i32) {
         self.tainted.insert(broker, self.brokers[&broker].boot);
         self.disks.insert(broker, SimDisk::new());
         self.marks.reached(Mark::DiskWiped);
-        Some(format!("broker {broker} gets an empty disk"))
+        if self.rotten.remove(&broker) {
+            let broker = BrokerId(broker);
+            self.judge(&Fact::DiskReplaced { broker });
+        }
     }
 
     pub(super) fn stop(&mut self, broker: i32) -> bool {
@@ -487,7 +499,9 @@ impl World {
                 states.all(|state| !state.replicas.contains(&broker) || state.in_sync.contains(&broker));
             !(is_present && in_sync)
         };
-        self.tainted.retain(is_missing);
+        let rotten = &self.rotten;
+        self.tainted
+            .retain(|id, boot| rotten.contains(id) || is_missing(id, boot));
         self.killed.retain(is_missing);
     }
 }

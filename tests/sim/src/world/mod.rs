@@ -5,6 +5,7 @@
 mod ending;
 mod faulting;
 mod outputs;
+mod rot;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -53,6 +54,7 @@ enum Happening {
     Restart(NodeId),
     Stop(i32),
     CreateTopic(usize),
+    ReplaceDisk(i32),
     Heal,
     Look,
 }
@@ -119,6 +121,8 @@ pub struct World {
     killed: BTreeMap<i32, u32>,
     /// Brokers whose disk is full.
     full: BTreeSet<i32>,
+    /// Brokers whose disk has damaged a record, and was not replaced since.
+    rotten: BTreeSet<i32>,
     stopping: BTreeSet<i32>,
     topics_created: BTreeSet<usize>,
     /// Which broker wrote each commit of an offset.
@@ -165,6 +169,7 @@ impl World {
             tainted: BTreeMap::new(),
             killed: BTreeMap::new(),
             full: BTreeSet::new(),
+            rotten: BTreeSet::new(),
             stopping: BTreeSet::new(),
             topics_created: BTreeSet::new(),
             offsets_by: BTreeMap::new(),
@@ -355,6 +360,7 @@ impl World {
                 }
             }
             Happening::CreateTopic(topic) => self.create_topic(topic),
+            Happening::ReplaceDisk(broker) => self.replace_disk(broker),
             Happening::Heal => self.heal(),
             Happening::Look => self.look(),
         }

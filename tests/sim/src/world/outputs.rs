@@ -40,7 +40,7 @@ impl World {
                     .put(self.now, Happening::Propose(from, term, base, batch));
             }
             Output::Fact(fact) => self.judge(&fact),
-            Output::Mark(mark) => self.marks.reached(mark),
+            Output::Mark(mark) => self.reached(from, mark),
             Output::Exit(exit) => self.exited(from, exit),
         }
     }
