@@ -88,6 +88,10 @@ marks! {
     RotRefusedByFollower = "rot_refused_by_follower",
     /// Recovery cut a log off at a damaged batch.
     RotCutOff = "rot_cut_off",
+    /// A topic's `min.insync.replicas` was changed while it was used.
+    MinInSyncAltered = "min_in_sync_altered",
+    /// What is configured for a log was changed while it was used.
+    LogConfigured = "log_configured",
     /// A committed offset was read back from another broker than the one that had written it.
     OffsetReadBackElsewhere = "offset_read_back_elsewhere",
     /// What a coordinator had written was committed only after nobody waited for it any longer, or never.

@@ -50,6 +50,8 @@ pub enum FaultKind {
     DeleteTopic,
     /// A byte of a record in a log file is another one.
     BitRot,
+    /// A topic is configured anew.
+    AlterConfigs,
 }
 
 impl FaultKind {
@@ -74,6 +76,7 @@ impl FaultKind {
         Self::Roll,
         Self::DeleteTopic,
         Self::BitRot,
+        Self::AlterConfigs,
     ];
 
     /// Whether it is the wish of an operator; which of these there are is drawn by themselves.
@@ -83,7 +86,11 @@ impl FaultKind {
 
     /// What a plan must not be without, if the kind was drawn later than everything else.
     fn extra(self) -> Option<Extra> {
-        (self == Self::BitRot).then_some(Extra::BitRot)
+        match self {
+            Self::BitRot => Some(Extra::BitRot),
+            Self::AlterConfigs => Some(Extra::Configs),
+            _ => None,
+        }
     }
 
     /// The name on the command line.
@@ -109,6 +116,7 @@ impl FaultKind {
             Self::Roll => "roll",
             Self::DeleteTopic => "delete-topic",
             Self::BitRot => "bit-rot",
+            Self::AlterConfigs => "alter-configs",
         }
     }
 
@@ -149,11 +157,13 @@ pub enum Extra {
     Groups,
     /// Disks that damage what was written.
     BitRot,
+    /// Topics that are configured anew.
+    Configs,
 }
 
 impl Extra {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Groups, Self::BitRot];
+    pub const ALL: &[Self] = &[Self::Groups, Self::BitRot, Self::Configs];
 
     /// The name on the command line.
     #[must_use]
@@ -161,6 +171,7 @@ impl Extra {
         match self {
             Self::Groups => "groups",
             Self::BitRot => "bit-rot",
+            Self::Configs => "configs",
         }
     }
 

@@ -9,6 +9,8 @@ use controller_core::command::{CreateTopics, NewTopic};
 use controller_core::settings;
 use metadata::config::{NodeConfig, NodeId, Role, TopicDefaults};
 use metadata::ids::{BrokerId, ControllerId};
+use metadata::image::Image;
+use metadata::record::ConfigResource;
 use partition_log::LogConfig;
 
 use crate::broker::{CLUSTER, Config, GroupConfig};
@@ -28,6 +30,39 @@ pub fn controller_number(place: usize) -> i32 {
 #[must_use]
 pub fn broker_number(place: usize) -> i32 {
     i32::try_from(place).expect("few") + 101
+}
+
+/// How many replicas must be in sync for what is acknowledged.
+pub const MIN_IN_SYNC: &str = "min.insync.replicas";
+/// After how many records a log is synced.
+pub const FLUSH_MESSAGES: &str = "flush.messages";
+/// After how long a segment is followed by another one.
+pub const SEGMENT_MS: &str = "segment.ms";
+
+/// What is configured for the logs of a topic: what every broker of the run has, apart from what was altered since.
+#[must_use]
+pub fn log_config(broker: &LogConfig, image: &Image, topic: &str) -> LogConfig {
+    let altered = image.configs.get(&ConfigResource::Topic(topic.to_owned()));
+    let number = |key: &str| altered?.get(key)?.trim().parse().ok();
+    LogConfig {
+        flush_messages: number(FLUSH_MESSAGES).unwrap_or(broker.flush_messages),
+        segment_ms: number(SEGMENT_MS).unwrap_or(broker.segment_ms),
+        ..broker.clone()
+    }
+}
+
+/// Whether a topic that was there before has another `min.insync.replicas`.
+#[must_use]
+pub fn min_in_sync_altered(before: &Image, after: &Image) -> bool {
+    let held = |image: &Image, resource: &ConfigResource| {
+        let values = image.configs.get(resource)?;
+        values.get(MIN_IN_SYNC).cloned()
+    };
+    let mut resources = before.configs.keys();
+    resources.any(|resource| {
+        let (was, is) = (held(before, resource), held(after, resource));
+        was.is_some() && is.is_some() && was != is
+    })
 }
 
 /// Leadership goes back to preferred replicas several times in a run.
@@ -119,10 +154,7 @@ pub fn topic(plan: &Plan, place: usize, entropy: u128) -> CreateTopics {
             name: topic_name(plan, place),
             partitions: partitions.and_then(number),
             replication_factor: number(plan.replication),
-            configs: vec![(
-                "min.insync.replicas".to_owned(),
-                Some(plan.min_in_sync.to_string()),
-            )],
+            configs: vec![(MIN_IN_SYNC.to_owned(), Some(plan.min_in_sync.to_string()))],
             ..NewTopic::default()
         }],
         validate_only: false,

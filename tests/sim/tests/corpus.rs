@@ -138,3 +138,16 @@ fn answers_that_are_ready_together_leave_in_order() {
     };
     must_hold(1_638_781_164, &limits);
 }
+
+/// An administrator raised `min.insync.replicas` while the last in-sync broker was stopped in order: whoever may lead was
+/// forgotten with the change, and nobody could lead any more, though nothing was lost.
+#[test]
+fn a_minimum_that_is_altered_while_nobody_leads_leaves_somebody_who_can() {
+    let limits = Limits {
+        faults: Some(vec![2, 4, 5, 6, 13]),
+        safety_max: Some(Duration::from_millis(16_762)),
+        without: vec![Extra::Groups, Extra::BitRot],
+        ..Limits::default()
+    };
+    must_hold(500_111, &limits);
+}

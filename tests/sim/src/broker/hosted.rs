@@ -6,17 +6,20 @@ use std::time::Duration;
 use broker_core::fetch::Wake;
 use broker_core::fetcher::LocalLog;
 use broker_core::lanes;
+use broker_core::names::{self, Lies};
 use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
 use broker_core::replica::{Assignment, Effect, Proposal, Replica, Role};
-use metadata::ids::{BrokerId, LeaderEpoch, PartitionId, PartitionIndex};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId, PartitionIndex, TopicId};
 use metadata::image::Image;
-use partition_log::{FirstBatch, Log, LogFault, SyncJob, SyncNeed, TopicPartition};
+use metadata::uuid::Uuid;
+use partition_log::{FirstBatch, Log, LogConfig, LogFault, SyncJob, SyncNeed, TopicPartition};
 use wire::batch::Batches;
 
 use super::{Broker, Later};
 use crate::fact::{Fact, StoredBatch};
 use crate::marks::Mark;
 use crate::node::{At, Output};
+use crate::setup;
 
 /// A log that found no room is tried again after this.
 const OPEN_AGAIN: Duration = Duration::from_secs(1);
@@ -123,11 +126,26 @@ impl Broker {
         {
             hosted.deposed = Some(hosted.replica.assignment().state.leader_epoch);
         }
+        self.configure(partition, image, out);
+        let Some(hosted) = self.hosted.get_mut(&partition) else {
+            return;
+        };
         let effects = hosted.replica.assigned(assignment, now);
         if !matches!(hosted.replica.role(), Role::Leading(_)) {
             self.proposals.withdraw(partition);
         }
         self.carry_out(at, partition, effects, out);
+    }
+
+    /// What is configured for a log may be something else now.
+    pub(super) fn configure(&mut self, partition: PartitionId, image: &Image, out: &mut Vec<Output>) {
+        if let Some(hosted) = self.hosted.get_mut(&partition) {
+            let config = setup::log_config(&self.config.log, image, &hosted.name.topic);
+            if hosted.log.config() != &config {
+                out.push(Output::Mark(Mark::LogConfigured));
+                hosted.log.configure(config);
+            }
+        }
     }
 
     fn open(&mut self, at: At, assignment: Assignment, image: &Arc<Image>, out: &mut Vec<Output>) {
@@ -139,7 +157,8 @@ impl Broker {
             topic: topic.name.clone(),
             partition: partition.index.0,
         };
-        let log = match self.open_log(at, &name, partition, out) {
+        let config = setup::log_config(&self.config.log, image, &name.topic);
+        let log = match self.open_log(at, &name, partition, config, out) {
             Ok(log) => log,
             Err(LogFault::DiskFull { .. }) => {
                 out.push(Output::Mark(Mark::DiskFull));
@@ -197,31 +216,43 @@ impl Broker {
         at: At,
         name: &TopicPartition,
         partition: PartitionId,
+        config: LogConfig,
         out: &mut Vec<Output>,
     ) -> Result<Log, LogFault> {
-        let topic = partition_log::TopicId(partition.topic.0.to_bytes());
+        let topic = partition.topic;
         let (path, wall) = (self.dir.partition_path(name), Self::wall(at));
-        if self.owners.get(name).is_some_and(|owner| *owner != partition) {
-            // Its lane has not yet heard that it is gone. The next process removes the files.
+        if self.owners.is_taken_from(name, topic) {
+            // The next process removes the files.
             self.dir.delete_partition(name)?;
         } else if self.dir.partitions()?.iter().any(|held| held.partition == *name) {
             let opening = self.dir.opening(name);
-            let (log, report) = Log::open(&self.host, &path, self.config.log.clone(), opening, wall)?;
+            let (log, report) = Log::open(&self.host, &path, config.clone(), opening, wall)?;
             if report.tail_cut.is_some() {
                 out.push(Output::Mark(Mark::TailLost));
             }
-            if log.topic() == Some(topic) {
-                // What is appended to a log that lost its tail is not durable yet.
-                self.dir.lower_recovery_point(name, log.recovery_point())?;
-                self.owners.insert(name.clone(), partition);
-                return Ok(log);
+            let found = log.topic().map(|topic| TopicId(Uuid::from_bytes(topic.0)));
+            match names::lies_there(found, log.log_end().0 == 0, topic) {
+                Lies::Own => {
+                    // What is appended to a log that lost its tail is not durable yet.
+                    self.dir.lower_recovery_point(name, log.recovery_point())?;
+                    self.owners.opened(name.clone(), topic);
+                    return Ok(log);
+                }
+                Lies::Bare => {
+                    drop(log);
+                    let path = self.dir.delete_partition(name)?;
+                    self.dir.remove(&path)?;
+                }
+                Lies::Other => {
+                    drop(log);
+                    self.dir.set_aside_as_stray(name)?;
+                }
             }
-            drop(log);
-            self.dir.set_aside_as_stray(name)?;
         }
         self.dir.forget(name)?;
-        let log = Log::create(&self.host, &path, self.config.log.clone(), topic, wall)?;
-        self.owners.insert(name.clone(), partition);
+        let id = partition_log::TopicId(topic.0.to_bytes());
+        let log = Log::create(&self.host, &path, config, id, wall)?;
+        self.owners.opened(name.clone(), topic);
         Ok(log)
     }
 
@@ -229,7 +260,7 @@ impl Broker {
     /// went with the name, and the disk is well.
     pub(super) fn has_name(&self, partition: PartitionId) -> bool {
         let hosted = self.hosted.get(&partition);
-        hosted.is_some_and(|hosted| self.owners.get(&hosted.name) == Some(&partition))
+        hosted.is_some_and(|hosted| self.owners.has(&hosted.name, partition.topic))
     }
 
     /// The log of a partition failed.
@@ -256,10 +287,9 @@ impl Broker {
         let effects = hosted.replica.removed();
         drop(hosted.log);
         self.carry_out(at, partition, effects, out);
-        if self.owners.get(&hosted.name) != Some(&partition) {
+        if !self.owners.give_up(&hosted.name, partition.topic) {
             return;
         }
-        self.owners.remove(&hosted.name);
         let gone = self
             .dir
             .delete_partition(&hosted.name)

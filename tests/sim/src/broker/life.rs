@@ -127,7 +127,7 @@ impl Broker {
     fn close_logs(&mut self) -> Result<(), LogFault> {
         let owners = &self.owners;
         for (partition, hosted) in &mut self.hosted {
-            if owners.get(&hosted.name) != Some(partition) {
+            if !owners.has(&hosted.name, partition.topic) {
                 continue;
             }
             if let Some(job) = hosted.log.close()? {

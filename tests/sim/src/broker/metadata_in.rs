@@ -110,8 +110,10 @@ impl Broker {
             | Action::Lead(assignment)
             | Action::Follow(assignment)
             | Action::Refresh(assignment) => self.assigned(at, assignment, image, out),
-            // The logs of the simulation have no settings of their own.
-            Action::Configure(_) => {}
+            Action::Configure(_) => match self.unopened.get_mut(&partition) {
+                Some((_, waiting_with)) => *waiting_with = Arc::clone(image),
+                None => self.configure(partition, image, out),
+            },
         }
     }
 

@@ -22,6 +22,7 @@ use std::time::Duration;
 use broker_core::fetcher::Fetcher;
 use broker_core::follow::{self, Follower};
 use broker_core::lifecycle::{self, Lifecycle};
+use broker_core::names::Names;
 use broker_core::offsets::Offset;
 use broker_core::produce::{Pending, WaiterId};
 use broker_core::producer_ids::ProducerIds;
@@ -119,8 +120,7 @@ pub struct Broker {
     /// When each lane is free to take in the next.
     lanes_free_at: Vec<Duration>,
     hosted: BTreeMap<PartitionId, Hosted>,
-    /// Which partition has the name of a log: the next topic of a name may take it before the last one is known to be gone.
-    owners: BTreeMap<TopicPartition, PartitionId>,
+    owners: Names<TopicPartition>,
     /// Partitions whose log found no room, and what the image said of them.
     unopened: BTreeMap<PartitionId, (Assignment, Arc<Image>)>,
     fetchers: BTreeMap<BrokerId, Fetcher>,
@@ -197,7 +197,7 @@ impl Broker {
             lanes: vec![Arc::default(); lanes.get()],
             lanes_free_at: vec![now; lanes.get()],
             hosted: BTreeMap::new(),
-            owners: BTreeMap::new(),
+            owners: Names::default(),
             unopened: BTreeMap::new(),
             fetchers: BTreeMap::new(),
             proposals: Proposals::default(),

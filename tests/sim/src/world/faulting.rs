@@ -98,6 +98,7 @@ impl World {
             FaultKind::Roll => Some(self.roll()),
             FaultKind::DeleteTopic => self.delete_topic(fault),
             FaultKind::BitRot => self.rot(broker, fault),
+            FaultKind::AlterConfigs => self.alter_configs(fault),
         }
     }
 
@@ -276,7 +277,7 @@ impl World {
             state.replicas.contains(&me) && may_lead.filter(|other| **other != me).count() == 0
         });
         let mut may_be_killed = self.killed.keys().chain(&self.full);
-        others + 1 < self.plan.min_in_sync && !is_needed && may_be_killed.all(|id| *id == broker)
+        others + 1 < self.min_in_sync && !is_needed && may_be_killed.all(|id| *id == broker)
     }
 
     /// Whether a broker may be killed: a controller cannot tell a kill from a power loss, and would give the place of
@@ -382,17 +383,22 @@ impl World {
         let usable = image.brokers.values().filter(|broker| broker.is_active()).count();
         if self.plan.replication <= usable {
             let request = setup::topic(&self.plan, place, self.chance.wide_bits());
-            let call = CallKey {
-                asker: OPERATOR,
-                number: self.tally.events,
-            };
-            let ask = Ask::Command(Box::new(Command::CreateTopics(request)));
-            self.give_current(NodeId::Controller(active), Input::Asked(call, ask));
+            self.wish(active, Command::CreateTopics(request));
         }
         self.agenda.put(
             self.now + Duration::from_millis(300),
             Happening::CreateTopic(place),
         );
+    }
+
+    /// The operator asks a controller, and does not wait for the answer.
+    pub(super) fn wish(&mut self, controller: i32, command: Command) {
+        let call = CallKey {
+            asker: OPERATOR,
+            number: self.tally.events,
+        };
+        let ask = Ask::Command(Box::new(command));
+        self.give_current(NodeId::Controller(controller), Input::Asked(call, ask));
     }
 
     /// An operator deletes a topic, once, and creates one of its name after a while.
@@ -408,12 +414,7 @@ impl World {
             topics: vec![TopicRef::Name(name.clone())],
             timeout_ms: 5000,
         });
-        let call = CallKey {
-            asker: OPERATOR,
-            number: self.tally.events,
-        };
-        let ask = Ask::Command(Box::new(command));
-        self.give_current(NodeId::Controller(active), Input::Asked(call, ask));
+        self.wish(active, command);
         self.agenda
             .put(self.now + fault.lasts, Happening::CreateTopic(place));
         Some(format!("{name} is deleted"))
@@ -463,6 +464,9 @@ impl World {
             .any(|topic| !image.topics.contains_key(topic))
         {
             self.marks.reached(Mark::TopicDeleted);
+        }
+        if setup::min_in_sync_altered(&before, image) {
+            self.marks.reached(Mark::MinInSyncAltered);
         }
         for topic in image.topics.values() {
             for (index, state) in &topic.partitions {

@@ -2,6 +2,7 @@
 //!
 //! Must not: know what processes decide. It delivers, breaks, heals, and tells the judges.
 
+mod configuring;
 mod ending;
 mod faulting;
 mod outputs;
@@ -121,6 +122,8 @@ pub struct World {
     killed: BTreeMap<i32, u32>,
     /// Brokers whose disk is full.
     full: BTreeSet<i32>,
+    /// The lowest `min.insync.replicas` under which anything may have been acknowledged.
+    min_in_sync: usize,
     /// Brokers whose disk has damaged a record, and was not replaced since.
     rotten: BTreeSet<i32>,
     stopping: BTreeSet<i32>,
@@ -170,6 +173,7 @@ impl World {
             killed: BTreeMap::new(),
             full: BTreeSet::new(),
             rotten: BTreeSet::new(),
+            min_in_sync: plan.min_in_sync,
             stopping: BTreeSet::new(),
             topics_created: BTreeSet::new(),
             offsets_by: BTreeMap::new(),
