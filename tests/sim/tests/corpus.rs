@@ -41,6 +41,26 @@ fn the_fixed_corpus_holds_and_reaches_every_required_mark() {
 }
 
 #[test]
+fn what_a_disk_has_damaged_is_refused_by_whoever_reads_it_and_cut_off_by_recovery() {
+    let limits = Limits {
+        only: Some(vec![FaultKind::BitRot, FaultKind::Crash]),
+        topology: Some(Topology {
+            controllers: 3,
+            brokers: 3,
+        }),
+        without: vec![Extra::Groups, Extra::Configs],
+        ..Limits::default()
+    };
+    let mut marks = Marks::default();
+    for seed in 1..13 {
+        marks.add(&must_hold(seed, &limits).marks);
+    }
+    for mark in corpus::OF_ROT {
+        assert!(0 < marks.count(*mark), "never reached: {}", mark.name());
+    }
+}
+
+#[test]
 fn a_seed_decides_everything() {
     for seed in [3, 7, 21] {
         let (one, other) = (run(seed, &Limits::default()), run(seed, &Limits::default()));
