@@ -423,10 +423,10 @@ impl Process for Member {
             Input::Heard(_, Word::Answer(_, ClientAnswer::Located(upto, places))) => {
                 self.links.located(upto, places);
             }
-            Input::Heard(_, Word::Answer(number, answer)) => {
-                if self.asked.take_if(|asked| asked.number == number).is_some() {
-                    self.answered(now, answer);
-                }
+            Input::Heard(_, Word::Answer(number, answer))
+                if self.asked.take_if(|asked| asked.number == number).is_some() =>
+            {
+                self.answered(now, answer);
             }
             Input::Wish(Wish::Settle) => self.settling = true,
             _ => {}
