@@ -153,9 +153,16 @@ impl Inbox {
         StreamId(self.streams.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// The term in which this node is active, if it is, as it changes.
+    /// The term in which this node is active, if it is. A copy: who looked twice while the driver changes it would keep
+    /// the driver waiting, and wait for the driver.
     #[must_use]
-    pub fn active(&self) -> watch::Receiver<Option<Term>> {
+    pub fn active(&self) -> Option<Term> {
+        *self.active.borrow()
+    }
+
+    /// The term in which this node is active, as it changes.
+    #[must_use]
+    pub fn watch_active(&self) -> watch::Receiver<Option<Term>> {
         self.active.clone()
     }
 

@@ -101,7 +101,7 @@ fn of_cluster(image: &Image, gathered: &mut Gathered) {
 }
 
 fn of_controller(metrics: &ControllerMetrics, desk: &Desk, image: &Image, gathered: &mut Gathered) {
-    let is_active = desk.inbox.active().borrow().is_some();
+    let is_active = desk.inbox.active().is_some();
     let silent = desk.clock.now().since(metrics.applied_at());
     let rows = [
         (

@@ -60,7 +60,7 @@ impl Watch {
         if standing.leader.is_none() {
             return Some(format!("{role}: no leader is known in term {term}"));
         }
-        if standing.leads().is_some() && desk.inbox.active().borrow().is_none() {
+        if standing.leads().is_some() && desk.inbox.active().is_none() {
             return Some(format!(
                 "leader of term {term}, and not active: no majority has answered lately"
             ));

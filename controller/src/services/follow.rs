@@ -68,7 +68,7 @@ fn status(desk: &Desk) -> v1::StatusReply {
         id: addressing.controller_id().0,
         role: standing.role.as_str().to_owned(),
         term: standing.term.0,
-        active: desk.inbox.active().borrow().is_some(),
+        active: desk.inbox.active().is_some(),
         leader: desk.active_address(),
         committed_end: end,
         applied_end: end,
@@ -245,4 +245,86 @@ fn note(observed: Option<&Observed>, position: DumpHeader) {
     let (end, now) = (desk.published.image().next_offset.0, desk.clock.now());
     let sent_end = position.next_offset.0;
     desk.observers.lock().sent(observed.broker, sent_end, end, now);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use std::collections::BTreeMap;
+    use std::path::Path;
+
+    use host::{Disk, OsClock, OsDisk, OsEntropy};
+    use metadata::ids::ControllerId;
+    use parking_lot::Mutex;
+    use tokio::sync::watch;
+
+    use super::*;
+    use crate::inbox::Inbox;
+    use crate::published::Published;
+    use crate::quorum::{Addressing, Layout, Opened, Quorum, Timing};
+    use crate::space::Space;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+    const LOOKS: u32 = 20_000;
+
+    /// The desk of a controller that leads itself.
+    async fn desk(dir: &Path, active: watch::Receiver<Option<Term>>) -> Desk {
+        let (disk, entropy): (Arc<dyn Disk>, _) = (Arc::new(OsDisk), Arc::new(OsEntropy));
+        let voters = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
+        let addressing = Addressing::new(ControllerId(1), "disk".into(), voters, None, Box::new(|_| Ok(())));
+        let timing = Timing {
+            election_shortest: Duration::from_millis(150),
+            election_longest: Duration::from_millis(300),
+            snapshot_bytes: u64::MAX,
+            snapshot_age: None,
+            entries_kept: 3,
+        };
+        let opened = Opened::at(&disk, &Layout::below(dir)).unwrap();
+        let (committed, _) = mpsc::unbounded_channel();
+        let starting = Quorum::start(opened, Arc::new(addressing), timing, entropy.clone(), committed);
+        let (quorum, _) = starting.await.unwrap();
+        quorum.found().await.unwrap();
+        let mut changes = quorum.changes();
+        while quorum.standing().leads().is_none() {
+            changes.next().await;
+        }
+        let clock = Arc::new(OsClock::new());
+        let (_, space) = watch::channel(Space::Enough);
+        Desk {
+            inbox: Inbox::new(clock.clone(), active, space).0,
+            published: Arc::new(Published::new(Image::default())),
+            quorum,
+            entropy,
+            clock,
+            quarantine: Arc::new(Mutex::new(None)),
+            progress_interval: Duration::from_secs(1),
+            observers: Mutex::default(),
+        }
+    }
+
+    /// A status that looked twice at who is active waited for the driver, which waited for the first look to end: both
+    /// threads of the controller stood still for good.
+    #[tokio::test(flavor = "multi_thread")]
+    async fn the_status_is_told_while_a_lead_comes_and_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let (leading, active) = watch::channel(None);
+        let desk = desk(dir.path(), active).await;
+        let (telling, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let looked = (0..LOOKS).filter(|_| status(&desk).id == 1).count();
+            // Nobody listens any more once this took too long.
+            let _ = telling.send(looked);
+        });
+
+        std::thread::spawn(move || {
+            let mut term = 0;
+            while !leading.is_closed() {
+                term += 1;
+                leading.send_replace(Some(Term(term)).filter(|_| term % 2 == 0));
+            }
+        });
+        let looked = tokio::task::spawn_blocking(move || told.recv_timeout(PATIENCE)).await;
+
+        assert_eq!(looked.unwrap(), Ok(LOOKS as usize));
+    }
 }

@@ -55,7 +55,7 @@ impl Desk {
     /// knows that it is not active any more, and must not send brokers back to itself.
     fn active_address(&self) -> Option<v1::ControllerAddress> {
         let standing = self.quorum.standing();
-        let was_demoted = standing.leads().is_some() && self.inbox.active().borrow().is_none();
+        let was_demoted = standing.leads().is_some() && self.inbox.active().is_none();
         let leader = standing.leader.filter(|_| !was_demoted);
         leader.map(|(id, address)| v1::ControllerAddress { id: id.0, address })
     }

@@ -60,7 +60,7 @@ struct Session {
 
 impl Session {
     async fn run(self, mut messages: Streaming<v1::BrokerSays>) {
-        let mut active = self.desk.inbox.active();
+        let mut active = self.desk.inbox.watch_active();
         let served_in = *active.borrow_and_update();
         let mut answers = Answers::new();
         let end = loop {
