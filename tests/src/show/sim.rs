@@ -4,7 +4,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use sim::corpus;
 use sim::hunt::{Hunt, Order, hunt};
 use sim::marks::{Mark, Marks};
@@ -18,6 +18,10 @@ use crate::binaries::workspace;
 const MINUTES_MIN: u64 = 10;
 /// On so many cores.
 const CORES: usize = 2;
+/// What CI runs of the simulator, its fixed corpus included, takes no longer.
+const CI_MAX: Duration = Duration::from_secs(5 * 60);
+/// Fresh seeds in every CI run.
+const CI_SEEDS: u64 = 200;
 /// Seeds whose hashes are compared between builds.
 const HASHED: std::ops::Range<u64> = 1..13;
 
@@ -28,6 +32,7 @@ pub fn show(board: &mut Board, minutes: Option<u64>) {
     board.row("sim two runs of a seed", same_hash_twice);
     board.row("sim debug and release", same_hash_in_both_builds);
     board.row("sim corpus", corpus_reaches_marks);
+    board.row("sim as in ci", as_in_ci);
     board.row("sim turmoil", turmoil);
     mutants::rows(board, mutants::ALL);
     board.row("sim hunt", || hunted(minutes.unwrap_or(MINUTES_MIN)));
@@ -52,22 +57,10 @@ fn same_hash_twice() -> Result<String> {
 
 fn same_hash_in_both_builds() -> Result<String> {
     let count = HASHED.end - HASHED.start;
-    let arguments = [
-        HASHED.start.to_string(),
-        "--seeds".to_owned(),
-        count.to_string(),
-        "--hashes".to_owned(),
-    ];
+    let (first, seeds) = (HASHED.start.to_string(), count.to_string());
+    let arguments = [first.as_str(), "--seeds", &seeds, "--hashes"];
     let hashes = |profile: &[&str]| -> Result<Vec<String>> {
-        let mut command = Command::new(env!("CARGO"));
-        command.current_dir(workspace()).args(["run", "-q"]).args(profile);
-        let output = command.args(["--bin", "sim", "--"]).args(&arguments).output()?;
-        let text = String::from_utf8_lossy(&output.stdout).into_owned();
-        ensure!(
-            output.status.success(),
-            "{text}{}",
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let text = cargo(&[&["run", "-q"], profile, &["--bin", "sim", "--"], &arguments].concat())?;
         let is_hash = |line: &&str| {
             let parts = line.split_once(' ');
             parts.is_some_and(|(seed, hash)| {
@@ -127,6 +120,52 @@ fn hunted(minutes: u64) -> Result<String> {
     Ok(format!("from seed {first} on, no violation\n{told}"))
 }
 
+/// The stage of `.ci/run`, and the tests that hold the corpus, in the build that CI makes.
+fn as_in_ci() -> Result<String> {
+    let script = std::fs::read_to_string(workspace().join(".ci/run"))?;
+    let stage = format!("debug/sim\" --seeds {CI_SEEDS} --jobs {CORES}");
+    ensure!(
+        script.contains(&stage),
+        "`.ci/run` does not run {CI_SEEDS} fresh seeds"
+    );
+    cargo(&["test", "-q", "--no-run", "--workspace"])?;
+    let began = Instant::now();
+    let corpus = cargo(&["test", "--test", "corpus"])?;
+    ensure!(
+        corpus.contains("the_fixed_corpus_holds_and_reaches_every_required_mark ... ok"),
+        "{corpus}"
+    );
+    let corpus = began.elapsed();
+    let (seeds, jobs) = (CI_SEEDS.to_string(), CORES.to_string());
+    let fresh = cargo(&[
+        "run", "-q", "--bin", "sim", "--", "--seeds", &seeds, "--jobs", &jobs,
+    ])?;
+    let ran = fresh.lines().find(|line| line.contains(" seeds, "));
+    let ran = ran.filter(|line| line.starts_with(&format!("{CI_SEEDS} ")));
+    let ran = ran.with_context(|| format!("{CI_SEEDS} seeds were to be run: {fresh}"))?;
+    let took = began.elapsed();
+    let figure = format!(
+        "{} s, {} s of it the corpus; fresh: {ran}",
+        took.as_secs(),
+        corpus.as_secs()
+    );
+    ensure!(took <= CI_MAX, "{figure}");
+    Ok(figure)
+}
+
+/// What a cargo command prints; one that fails fails the row.
+fn cargo(arguments: &[&str]) -> Result<String> {
+    let mut command = Command::new(env!("CARGO"));
+    let output = command.current_dir(workspace()).args(arguments).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{text}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(text)
+}
+
 fn no_failure(found: &Hunt) -> Result<()> {
     let Some((seed, outcome)) = &found.failure else {
         return Ok(());
@@ -141,17 +180,7 @@ fn no_failure(found: &Hunt) -> Result<()> {
 
 /// The tests of the real quorum in a simulated network.
 fn turmoil() -> Result<String> {
-    let mut command = Command::new(env!("CARGO"));
-    command
-        .current_dir(workspace())
-        .args(["test", "--test", "turmoil"]);
-    let output = command.output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(
-        output.status.success(),
-        "{text}{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    let text = cargo(&["test", "--test", "turmoil"])?;
     let passed = text
         .lines()
         .find(|line| line.starts_with("test result"))
