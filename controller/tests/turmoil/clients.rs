@@ -30,7 +30,7 @@ pub async fn run(world: Arc<World>, at: At, life: u32, inbox: Inbox) {
         streams::LOAD,
         (at as u64) << 32 | u64::from(life),
     ));
-    let mut active = inbox.active();
+    let mut active = inbox.watch_active();
     loop {
         let Ok(term) = active.wait_for(Option::is_some).await.map(|term| *term) else {
             return;
