@@ -11,13 +11,13 @@ use wire::batch::{Batch, BatchError, BatchHeader, Batches};
 
 use crate::aborted::AbortedEntry;
 use crate::errors::{AppendError, AppendRefusal, LogFault};
-use crate::log::{Active, AgeFrom, Log, Origin, new_segment};
+use crate::log::{Active, AgeFrom, Log, new_segment};
 use crate::producers::{Producers, SequencedBatch, TransactionEnd};
 use crate::scan::ReadAhead;
 use crate::segment::Segment;
 use crate::sync::Names;
 use crate::types::{CoordinatorEpoch, LeaderEpoch, Offset};
-use crate::validate::{admit, check_size};
+use crate::validate::{Origin, admit, check_size};
 
 /// Around an append at the leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,12 +6,29 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::dir::{CleanShutdown, MetaProperties};
 use crate::epochs::EpochStart;
 use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// Largest of these files that is read: 100,000 partitions with long names stay below.
 pub(crate) const CHECKPOINT_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// Whose directory it is, as its `meta.properties` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetaProperties {
+    /// The cluster.
+    pub cluster_id: String,
+    /// The node.
+    pub node_id: i32,
+    /// The directory.
+    pub directory_id: DirectoryId,
+}
+
+/// The marker of a clean shutdown (L-5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanShutdown {
+    /// Epoch of the broker that shut down; `None` if it did not say.
+    pub broker_epoch: Option<i64>,
+}
 
 /// `topic partition offset` per line.
 pub(crate) fn write_offsets(offsets: &BTreeMap<TopicPartition, Offset>) -> String {

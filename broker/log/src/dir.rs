@@ -8,20 +8,9 @@ use std::path::{Path, PathBuf};
 
 use host::{EntryKind, LockGuard};
 
-use crate::checkpoint;
+use crate::checkpoint::{self, CleanShutdown, MetaProperties};
 use crate::types::{DirectoryId, Offset, TopicPartition};
 use crate::{LogFault, LogHost, Opening};
-
-/// Whose directory it is, as its `meta.properties` says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetaProperties {
-    /// The cluster.
-    pub cluster_id: String,
-    /// The node.
-    pub node_id: i32,
-    /// The directory.
-    pub directory_id: DirectoryId,
-}
 
 /// Who opens a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +19,6 @@ pub struct DirOwner {
     pub cluster_id: String,
     /// The node.
     pub node_id: i32,
-}
-
-/// The marker of a clean shutdown (L-5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CleanShutdown {
-    /// Epoch of the broker that shut down; `None` if it did not say.
-    pub broker_epoch: Option<i64>,
 }
 
 /// Why a directory cannot be used.

@@ -33,16 +33,17 @@ mod validate;
 mod view;
 
 pub use append::{AppendOutcome, Appended, FollowerAppended, LeaderAppend, SyncNeed};
+pub use checkpoint::{CleanShutdown, MetaProperties};
 pub use config::{CleanupPolicy, LogConfig, StoredCompression, TimestampKind};
-pub use dir::{CleanShutdown, DirOwner, LogDir, LogDirError, MetaProperties, PartitionDir};
+pub use dir::{DirOwner, LogDir, LogDirError, PartitionDir};
 pub use epochs::{EpochEnd, EpochHistory, EpochStart};
 pub use errors::{AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw};
-pub use log::{Log, LogHost, Origin};
+pub use log::{Log, LogHost};
 pub use recovery::{OpenReport, Opening, TailCut};
 pub use retention::{DeletedSegment, RetentionRule};
 pub use sync::{SyncJob, Synced};
 pub use types::{
     CoordinatorEpoch, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
 };
-pub use validate::{ProduceVersionLimits, check_payload};
+pub use validate::{Origin, ProduceVersionLimits, check_payload};
 pub use view::{AbortedTransaction, Bounds, FileSlice, FirstBatch, ReadView, TimestampedOffset};

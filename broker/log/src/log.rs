@@ -36,15 +36,6 @@ impl std::fmt::Debug for LogHost {
     }
 }
 
-/// Who appends at the leader.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A producer.
-    Client,
-    /// A coordinator of this broker, writing to its internal topic.
-    Coordinator,
-}
-
 /// The log of one partition.
 pub struct Log {
     pub(crate) host: LogHost,

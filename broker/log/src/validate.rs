@@ -10,8 +10,16 @@ use wire::codec::{self, Codec};
 
 use crate::config::{LogConfig, StoredCompression, TimestampKind};
 use crate::errors::{AppendRefusal, RecordError, RecordFlaw};
-use crate::log::Origin;
 use crate::types::ProducerId;
+
+/// Who appends at the leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A producer.
+    Client,
+    /// A coordinator of this broker, writing to its internal topic.
+    Coordinator,
+}
 
 /// What the version of the produce request allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

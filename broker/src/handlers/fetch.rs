@@ -18,8 +18,8 @@ use tokio::sync::Notify;
 use wire::messages::fetch::{FetchPartition, FetchRequest, FetchResponse, FetchTopic};
 use wire::{ErrorCode, RequestHeader};
 
-use super::fetch_answer::{self, Read};
-use super::fetch_read::{self, Failure};
+use super::fetch_answer;
+use super::fetch_read::{self, Failure, Read, Reading};
 use super::{Answer, Begun, Call, Refusable, at_work, plain};
 use crate::errors;
 use crate::metrics::{AskedBy, WaitCount};
@@ -32,14 +32,6 @@ pub(super) const WITH_IDS: i16 = 13;
 const WITH_CLIENT_METADATA: i16 = 11;
 /// First version that has the follower in a struct of its own.
 const WITH_REPLICA_STATE: i16 = 15;
-
-/// Who reads, and how.
-pub(super) struct Reading {
-    pub reader: Reader,
-    pub sizes: Sizes,
-    /// A limit of the request, or its isolation, is one that no request has.
-    pub nonsense: Option<ErrorCode>,
-}
 
 /// Starts a request.
 pub fn begin(call: Call, header: RequestHeader, request: FetchRequest) -> Begun {

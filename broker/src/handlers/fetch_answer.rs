@@ -6,55 +6,24 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use broker_core::hints;
-use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
 use broker_core::session::{Answered, Notice, PartitionKey, Records as HasRecords, SessionId, TopicKey};
 use bytes::Bytes;
-use metadata::ids::{BrokerId, LeaderEpoch};
-use partition_log::{AbortedTransaction as Aborted, FileSlice as LogSlice};
+use metadata::ids::BrokerId;
+use partition_log::AbortedTransaction as Aborted;
 use wire::messages::fetch::{
     AbortedTransaction, EpochEndOffset, FetchResponse, FetchableTopicResponse, LeaderIdAndEpoch,
     NodeEndpoint, PartitionData,
 };
 use wire::{ErrorCode, Records, RequestHeader, frame};
 
-use super::fetch_read::{Failure, Resolved};
+use super::fetch_read::{Failure, Read, Resolved};
 use super::{Answer, Call};
 use crate::metrics::AskedBy;
 use crate::net::response::{FileSlice, Response};
 use crate::seam;
-use crate::storage::hosted::Hosted;
 
 /// First version whose clients take leader hints.
 const WITH_HINTS: i16 = 16;
-
-/// What one partition gives.
-pub struct Read {
-    /// Where it was read.
-    pub hosted: Arc<Hosted>,
-    /// Under which leadership.
-    pub leader_epoch: LeaderEpoch,
-    /// The watermark before the read.
-    pub watermark: HighWatermark,
-    /// The last stable offset before the read.
-    pub last_stable: Offset,
-    /// First readable offset.
-    pub log_start: LogStart,
-    /// The log end before the read.
-    pub log_end: LogEnd,
-    /// The records, if there are any for this reader.
-    pub slice: Option<LogSlice>,
-    /// Where the reader's history leaves ours.
-    pub diverging: Option<EpochEnd>,
-    /// Transactions whose records a read-committed reader skips.
-    pub aborted: Option<Vec<Aborted>>,
-}
-
-impl Read {
-    /// Bytes of records.
-    pub fn size(&self) -> usize {
-        self.slice.as_ref().map_or(0, |slice| slice.size_bytes as usize)
-    }
-}
 
 /// What the session must know of an answer.
 pub fn noted(read: &Result<Read, Failure>) -> Answered {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use broker_core::fetch::{
-    self, Allowance, Bound, Budget, Claim, FetchRefusal, Isolation, LeaderHint, Reader,
+    self, Allowance, Bound, Budget, Claim, FetchRefusal, Isolation, LeaderHint, Reader, Sizes,
 };
 use broker_core::offsets::{EpochEnd, HighWatermark, LogEnd, LogStart, Offset};
 use broker_core::replica::FollowerFetch;
@@ -16,12 +16,47 @@ use partition_log::{AbortedTransaction, FileSlice, FirstBatch};
 use wire::ErrorCode;
 
 use super::Call;
-use super::fetch::Reading;
-use super::fetch_answer::Read;
 use crate::errors;
 use crate::seam;
 use crate::storage::hosted::Hosted;
 use crate::storage::lane::Event;
+
+/// Who reads, and how.
+pub(super) struct Reading {
+    pub reader: Reader,
+    pub sizes: Sizes,
+    /// A limit of the request, or its isolation, is one that no request has.
+    pub nonsense: Option<ErrorCode>,
+}
+
+/// What one partition gives.
+pub struct Read {
+    /// Where it was read.
+    pub hosted: Arc<Hosted>,
+    /// Under which leadership.
+    pub leader_epoch: LeaderEpoch,
+    /// The watermark before the read.
+    pub watermark: HighWatermark,
+    /// The last stable offset before the read.
+    pub last_stable: Offset,
+    /// First readable offset.
+    pub log_start: LogStart,
+    /// The log end before the read.
+    pub log_end: LogEnd,
+    /// The records, if there are any for this reader.
+    pub slice: Option<FileSlice>,
+    /// Where the reader's history leaves ours.
+    pub diverging: Option<EpochEnd>,
+    /// Transactions whose records a read-committed reader skips.
+    pub aborted: Option<Vec<AbortedTransaction>>,
+}
+
+impl Read {
+    /// Bytes of records.
+    pub fn size(&self) -> usize {
+        self.slice.as_ref().map_or(0, |slice| slice.size_bytes as usize)
+    }
+}
 
 /// Why a partition gives nothing.
 pub struct Failure {
