@@ -11,6 +11,7 @@ use wire::codec::Codec;
 
 use crate::args::{DumpArgs, DumpDetail};
 use crate::outcome::Failure;
+use crate::table::counted;
 use crate::topic::Style;
 
 /// Far above any batch that a log accepts.
@@ -36,14 +37,14 @@ pub fn run(args: &DumpArgs, style: Style) -> Result<(), Failure> {
         let summary = summary.map_err(|error| Failure::machine(&shown.to_string(), &error))?;
         if 0 < summary.bad_batches {
             damaged.push(format!(
-                "{shown}: {} of {} batches are damaged",
+                "{shown}: damaged batches: {} of {}",
                 summary.bad_batches, summary.batches
             ));
         }
         if 0 < summary.trailing_bytes {
             damaged.push(format!(
-                "{shown}: {} bytes at the end are no batch",
-                summary.trailing_bytes
+                "{shown}: {} at the end without a batch",
+                counted(summary.trailing_bytes, "byte")
             ));
         }
     }

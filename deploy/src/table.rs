@@ -1,5 +1,7 @@
 //! Rows of text in columns that line up.
 
+use std::fmt::Display;
+
 /// The rows under their heading, two blanks between columns, nothing behind the last.
 pub fn table(heading: &[&str], rows: &[Vec<String>]) -> Vec<String> {
     let heading: Vec<String> = heading.iter().map(|cell| (*cell).to_owned()).collect();
@@ -30,8 +32,8 @@ pub fn numbers(list: &[i32]) -> String {
 }
 
 /// So many of something, in words: `1 partition`, `2 partitions`.
-pub fn counted(count: usize, what: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, what: &str) -> String {
+    let plural = if count == N::from(1) { "" } else { "s" };
     format!("{count} {what}{plural}")
 }
 
@@ -61,7 +63,7 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        let texts = [0, 1, 2].map(|count| counted(count, "partition"));
+        let texts = [0_usize, 1, 2].map(|count| counted(count, "partition"));
         assert_eq!(texts, ["0 partitions", "1 partition", "2 partitions"]);
     }
 }

@@ -122,7 +122,7 @@ async fn create(client: &mut Client, command: &TopicCommand, style: Style) -> Re
 fn created_line(created: &Created) -> String {
     let mut line = format!("created {}", created.topic);
     if let (Some(partitions), Some(factor)) = (created.partitions, created.replication_factor) {
-        let partitions = counted(usize::try_from(partitions).unwrap_or(0), "partition");
+        let partitions = counted(partitions, "partition");
         line += &format!(": {partitions}, replication factor {factor}");
     }
     if let Some(id) = &created.id {

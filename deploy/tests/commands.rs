@@ -690,12 +690,12 @@ async fn a_damaged_segment_is_shown_and_ends_with_one() {
     assert_eq!(damaged.status.code(), Some(1));
     assert!(out(&damaged).contains("isvalid: false"), "{}", out(&damaged));
     assert!(
-        err(&damaged).contains("1 of 1 batches are damaged"),
+        err(&damaged).contains("damaged batches: 1 of 1"),
         "{}",
         err(&damaged)
     );
     assert!(
-        err(&damaged).contains("4 bytes at the end are no batch"),
+        err(&damaged).contains("4 bytes at the end without a batch"),
         "{}",
         err(&damaged)
     );

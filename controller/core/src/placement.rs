@@ -24,6 +24,13 @@ struct RackMembers {
     fenced: Vec<BrokerId>,
 }
 
+fn only(candidates: usize) -> String {
+    match candidates {
+        1 => "is only 1 broker".to_owned(),
+        many => format!("are only {many} brokers"),
+    }
+}
+
 /// Why no placement exists (R2.21).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlacement {
@@ -34,7 +41,7 @@ pub enum NoPlacement {
     #[error("no broker is live")]
     NoneUnfenced,
     /// More replicas than brokers.
-    #[error("there are only {candidates} brokers that can take replicas")]
+    #[error("there {} that can take replicas", only(*.candidates))]
     TooMany {
         /// How many there are, fenced ones included.
         candidates: usize,

@@ -98,7 +98,7 @@ pub enum Refusal {
         reason: String,
     },
     /// R2.3.
-    #[error("{given} partitions: {reason}")]
+    #[error("{given} as the number of partitions: {reason}")]
     InvalidPartitions {
         /// As given.
         given: i32,

@@ -12,6 +12,7 @@ use crate::ask;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
+use crate::table::counted;
 use crate::terminal::{say, say_json, tell};
 use crate::topic::Style;
 
@@ -68,8 +69,10 @@ pub async fn run(
             validated_only: validate_only,
             without_effect,
         }),
-        Style::Text if validate_only => say(&format!("{target}: {changes} changes would be taken")),
-        Style::Text => say(&format!("{target}: {changes} changes made")),
+        Style::Text => {
+            let done = if validate_only { "would be taken" } else { "made" };
+            say(&format!("{target}: {} {done}", counted(changes, "change")));
+        }
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::cluster::Cluster;
 use crate::consume::protocol;
 use crate::offsets;
 use crate::outcome::Failure;
-use crate::table::table;
+use crate::table::{counted, table};
 use crate::terminal::{say, say_json};
 use crate::topic::Style;
 use crate::{ask, coordinator};
@@ -167,10 +167,10 @@ fn lines(view: &GroupView) -> Vec<String> {
         &view.assignor
     };
     let mut lines = vec![format!(
-        "{}  {}, assignor {assignor}, {} members, coordinator {}, lag {}",
+        "{}  {}, assignor {assignor}, {}, coordinator {}, lag {}",
         view.group,
         view.state,
-        view.members.len(),
+        counted(view.members.len(), "member"),
         view.coordinator,
         view.lag
     )];

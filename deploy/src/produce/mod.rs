@@ -20,6 +20,7 @@ use crate::args::{Acks, ProduceArgs};
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
 use crate::producer_id;
+use crate::table::counted;
 use crate::terminal::{say, say_json};
 use crate::topic::Style;
 
@@ -113,10 +114,10 @@ fn show(written: &Written, style: Style) {
     match style {
         Style::Json => say_json(written),
         Style::Text => say(&format!(
-            "{} records, {} bytes written to {} partitions of {} in {:.3} s",
-            written.records,
-            written.bytes,
-            written.partitions.len(),
+            "{}, {} written to {} of {} in {:.3} s",
+            counted(written.records, "record"),
+            counted(written.bytes, "byte"),
+            counted(written.partitions.len(), "partition"),
             written.topic,
             written.seconds
         )),

@@ -16,6 +16,7 @@ use super::args::{CompareArgs, ShapeArgs};
 use super::load::{self, Load, Measured};
 use super::topic;
 use crate::outcome::Failure;
+use crate::table::counted;
 use crate::terminal::{say, say_json, tell};
 use crate::topic::Style;
 
@@ -66,9 +67,10 @@ pub async fn run(args: &CompareArgs, style: Style) -> Result<(), Failure> {
         let mut rates = BTreeMap::new();
         for (round, system) in ROUNDS.into_iter().enumerate() {
             tell(&format!(
-                "round {} of {}, {replicas} brokers: {}",
+                "round {} of {}, {}: {}",
                 round + 1,
                 ROUNDS.len(),
+                counted(replicas, "broker"),
                 system.name()
             ));
             let running = ground.start(system, replicas).await?;

@@ -7,7 +7,7 @@ use super::systems::System;
 use crate::bench::args::ShapeArgs;
 use crate::bench::load::{Load, Measured};
 use crate::bench::report::{Better, Figure, described, figures, number};
-use crate::table::table;
+use crate::table::{counted, table};
 
 /// By which figure cells are put in order.
 const HEADLINES: [&str; 2] = ["records/s acknowledged", "end to end p99 ms"];
@@ -95,8 +95,9 @@ impl Comparison {
         for outcome in &self.cells {
             lines.push(String::new());
             lines.push(format!(
-                "{}: 12 partitions, {} brokers",
-                outcome.cell.name, outcome.cell.replicas
+                "{}: 12 partitions, {}",
+                outcome.cell.name,
+                counted(outcome.cell.replicas, "broker")
             ));
             lines.extend(outcome.load.iter().map(|line| format!("  {line}")));
             let rows: Vec<Vec<String>> = outcome.pairs().iter().map(row).collect();
@@ -112,8 +113,10 @@ impl Comparison {
         let mut lines = Vec::new();
         for (system, replicas, configuration) in &self.configurations {
             lines.push(format!(
-                "{}, {replicas} brokers and {replicas} controllers; broker 1:",
-                system.name()
+                "{}, {} and {}; broker 1:",
+                system.name(),
+                counted(*replicas, "broker"),
+                counted(*replicas, "controller")
             ));
             lines.extend(configuration.iter().map(|line| format!("  {line}")));
         }
