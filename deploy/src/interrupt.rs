@@ -9,7 +9,6 @@ use crate::outcome::Failure;
 pub struct Interrupt {
     interrupt: Signal,
     terminate: Signal,
-    came: bool,
 }
 
 impl Interrupt {
@@ -23,7 +22,6 @@ impl Interrupt {
         Ok(Self {
             interrupt: open(SignalKind::interrupt())?,
             terminate: open(SignalKind::terminate())?,
-            came: false,
         })
     }
 
@@ -33,11 +31,5 @@ impl Interrupt {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
-        self.came = true;
-    }
-
-    /// Whether one has come.
-    pub const fn came(&self) -> bool {
-        self.came
     }
 }

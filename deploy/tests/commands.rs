@@ -3,11 +3,13 @@
 
 use std::process::{Output, Stdio};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
+use tokio::time::timeout;
 use wire::messages::api_versions::ApiVersionRange;
 use wire::messages::create_topics::CreatableTopicResult;
 use wire::messages::delete_topics::DeletableTopicResult;
@@ -745,6 +747,39 @@ async fn a_reader_that_waits_for_a_coordinator_says_what_is_probably_missing() {
     let line = told.next_line().await.unwrap().unwrap();
     assert!(line.contains("no coordinator of g yet"), "{line}");
     assert!(line.contains("offsets.topic.replication.factor"), "{line}");
+}
+
+/// It began to count when records were asked for, and what comes before that may take half a minute: a coordinator, or a
+/// leader whose log's bounds are needed.
+#[tokio::test]
+async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
+    let apis = &[
+        ApiKey::ApiVersions,
+        ApiKey::Metadata,
+        ApiKey::FindCoordinator,
+        ApiKey::ListOffsets,
+    ];
+    let broker = Broker::serving(apis).await;
+    let read = |more: &'static [&'static str]| {
+        let line = [&["consume", "orders", "--timeout", "1"], more].concat();
+        let broker = &broker;
+        async move {
+            let ended = timeout(Duration::from_secs(20), broker.command(&line)).await;
+            let output = ended.expect("it ends long before a coordinator or a leader is given up");
+            (output.status.code(), err(&output))
+        }
+    };
+
+    let in_group = read(&["--group", "g"]).await;
+    // Partition 1 has no leader.
+    let alone = read(&["--from-beginning"]).await;
+
+    let expected = (
+        Some(1),
+        "millrace: no record for 1 s; 0 records read\n".to_owned(),
+    );
+    assert_eq!(in_group, expected);
+    assert_eq!(alone, expected);
 }
 
 #[tokio::test]

@@ -87,6 +87,11 @@ impl Member {
         &self.id
     }
 
+    /// The group's name.
+    pub fn group(&self) -> &str {
+        &self.group
+    }
+
     /// The connections that it asks over.
     pub const fn cluster(&mut self) -> &mut Cluster {
         &mut self.cluster

@@ -2,26 +2,29 @@
 
 mod format;
 mod member;
+mod patience;
 pub mod protocol;
 mod reader;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::rc::Rc;
 use std::time::Duration;
 
-use host::{Clock, Monotonic, OsClock};
-use tokio::time::{Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use crate::args::ConsumeArgs;
 use crate::cluster::Cluster;
 use crate::interrupt::Interrupt;
 use crate::offsets::{self, Place};
 use crate::outcome::Failure;
+use crate::table::counted;
 use crate::terminal::tell;
 use crate::topic::Style;
 
 pub use format::Template;
 use member::{Member, Standing};
+use patience::Patience;
 use reader::{Reader, Record};
 
 /// How often a member says that it lives: a third of what others use would still be enough (session timeout 45 s).
@@ -30,8 +33,8 @@ const HEARTBEAT: Duration = Duration::from_secs(3);
 /// How often a member commits what it has printed.
 const COMMIT: Duration = Duration::from_secs(5);
 
-/// How often the time without records is looked at.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How long the group may take to hear what a member that ends has read.
+const FAREWELL: Duration = Duration::from_secs(5);
 
 /// Reads until enough has come, the end is reached, or it is told to stop.
 ///
@@ -39,20 +42,18 @@ const GLANCE: Duration = Duration::from_millis(100);
 /// When the cluster refuses, or no record comes for as long as `--timeout` allows.
 pub async fn run(args: &ConsumeArgs, style: Style) -> Result<(), Failure> {
     let mut interrupt = Interrupt::new()?;
-    let mut printer = Printer::new(args, style);
-    let cluster = Cluster::connect(&args.at.bootstrap).await?;
+    let patience = Rc::new(Patience::new(args.timeout));
+    let mut printer = Printer::new(args, style, Rc::clone(&patience));
     match &args.group {
-        None => alone(args, cluster, &mut printer, &mut interrupt).await,
-        Some(group) => in_group(args, group, cluster, &mut printer, &mut interrupt).await,
+        None => drop(patience.within(&mut interrupt, alone(args, &mut printer)).await?),
+        Some(group) => in_group(args, group, &mut printer, &patience, &mut interrupt).await?,
     }
+    tell(&format!("{} read", counted(patience.printed(), "record")));
+    Ok(())
 }
 
-async fn alone(
-    args: &ConsumeArgs,
-    mut cluster: Cluster,
-    printer: &mut Printer,
-    interrupt: &mut Interrupt,
-) -> Result<(), Failure> {
+async fn alone(args: &ConsumeArgs, printer: &mut Printer) -> Result<(), Failure> {
+    let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
     let topic = cluster.topic(&args.topic).await?;
     let missing = args
         .partitions
@@ -72,75 +73,57 @@ async fn alone(
     printer.stop_at(args, &mut cluster, &start).await?;
     let mut reader = Reader::new(cluster, topic, args.start());
     reader.read_from(start);
-    let mut glance = ticks(GLANCE);
     while !printer.has_enough(&reader.positions) {
-        // Held while the others are listened to: what it began must not begin anew at every tick.
-        let next = reader.next();
-        tokio::pin!(next);
-        let records = loop {
-            tokio::select! {
-                records = &mut next => break records?,
-                _ = glance.tick() => printer.lose_patience(args)?,
-                () = interrupt.next() => return printer.close(),
-            }
-        };
+        let records = reader.next().await?;
         printer.print(&records);
     }
-    printer.close()
+    Ok(())
 }
 
 async fn in_group(
     args: &ConsumeArgs,
     group: &str,
-    mut cluster: Cluster,
     printer: &mut Printer,
+    patience: &Patience,
     interrupt: &mut Interrupt,
 ) -> Result<(), Failure> {
-    let topic = cluster.topic(&args.topic).await?;
-    let mut reader = Reader::new(Cluster::connect(&args.at.bootstrap).await?, topic, args.start());
-    let mut member = Member::new(cluster, group, &args.topic);
+    let introduction = async {
+        let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
+        let topic = cluster.topic(&args.topic).await?;
+        let reader = Reader::new(Cluster::connect(&args.at.bootstrap).await?, topic, args.start());
+        Ok((Member::new(cluster, group, &args.topic), reader))
+    };
+    let Some((mut member, mut reader)) = patience.within(interrupt, introduction).await? else {
+        return Ok(());
+    };
     loop {
-        let joined = tokio::select! {
-            joined = member.join() => joined,
-            () = interrupt.next() => Ok(Vec::new()),
-        };
-        if interrupt.came() {
-            member.leave().await;
-            return printer.close();
-        }
-        let partitions = joined?;
-        tell(&format!(
-            "member {} of {group}: partitions {partitions:?}",
-            member.id()
-        ));
-        let start = member.positions(&partitions, args.start()).await?;
-        printer.stop_at(args, member.cluster(), &start).await?;
-        let mut read = start.clone();
-        reader.read_from(start);
-        let ended = share(
-            args,
-            &mut member,
-            &mut reader,
-            (&mut *printer, &mut read),
-            interrupt,
-        )
-        .await;
-        // What was printed is committed, also before others take the partitions over.
-        let committed = member.commit(&read).await;
-        match ended {
-            Ok(Share::Rebalanced) => {}
-            Ok(Share::Lost) => member.forget(),
-            Ok(Share::Done) => {
-                member.leave().await;
-                committed?;
-                return printer.close();
-            }
+        let mut read = BTreeMap::new();
+        let turn = turn(args, &mut member, &mut reader, printer, &mut read);
+        match patience.within(interrupt, turn).await {
+            Ok(Some(Share::Rebalanced)) => {}
+            Ok(Some(Share::Lost)) => member.forget(),
+            Ok(Some(Share::Done) | None) => return take_leave(&mut member, &read).await,
             Err(failure) => {
-                member.leave().await;
+                // Why it ends is said already.
+                let _ = take_leave(&mut member, &read).await;
                 return Err(failure);
             }
         }
     }
+}
+
+/// Commits what was printed and leaves. A coordinator that is gone is not waited for: the group will miss this member.
+async fn take_leave(member: &mut Member, read: &BTreeMap<i32, i64>) -> Result<(), Failure> {
+    let mut committed = Err(Failure::Refused(format!(
+        "what was read is not committed: the group did not answer within {} s",
+        FAREWELL.as_secs()
+    )));
+    let words = async {
+        committed = member.commit(read).await;
+        member.leave().await;
+    };
+    let _ = timeout(FAREWELL, words).await;
+    committed
 }
 
 /// Why a member's share of the partitions ended.
@@ -153,30 +136,53 @@ enum Share {
     Done,
 }
 
-/// Reads this member's partitions. What is printed moves `read` on.
-async fn share(
+/// Joins, and reads until others come or go. What is printed moves `read` on, which is complete wherever this is left.
+async fn turn(
     args: &ConsumeArgs,
     member: &mut Member,
     reader: &mut Reader,
-    (printer, read): (&mut Printer, &mut BTreeMap<i32, i64>),
-    interrupt: &mut Interrupt,
+    printer: &mut Printer,
+    read: &mut BTreeMap<i32, i64>,
 ) -> Result<Share, Failure> {
-    let (mut heartbeat, mut commit, mut glance) = (ticks(HEARTBEAT), ticks(COMMIT), ticks(GLANCE));
+    let partitions = member.join().await?;
+    tell(&format!(
+        "member {} of {}: partitions {partitions:?}",
+        member.id(),
+        member.group()
+    ));
+    *read = member.positions(&partitions, args.start()).await?;
+    printer.stop_at(args, member.cluster(), read).await?;
+    reader.read_from(read.clone());
+    let ended = share(member, reader, printer, read).await?;
+    if matches!(ended, Share::Rebalanced) {
+        // Before others take the partitions over; what is refused is read once more.
+        let _ = member.commit(read).await;
+    }
+    Ok(ended)
+}
+
+/// Reads this member's partitions.
+async fn share(
+    member: &mut Member,
+    reader: &mut Reader,
+    printer: &mut Printer,
+    read: &mut BTreeMap<i32, i64>,
+) -> Result<Share, Failure> {
+    let (mut heartbeat, mut commit) = (ticks(HEARTBEAT), ticks(COMMIT));
     while !printer.has_enough(read) {
         let records = {
+            // Held while the others are listened to: what it began must not begin anew at every tick.
             let next = reader.next();
             tokio::pin!(next);
             loop {
                 tokio::select! {
                     records = &mut next => break records?,
-                    _ = glance.tick() => printer.lose_patience(args)?,
                     _ = commit.tick() => member.commit(read).await?,
                     _ = heartbeat.tick() => match member.heartbeat().await? {
                         Standing::Stable => {}
                         Standing::Rebalancing => return Ok(Share::Rebalanced),
                         Standing::Unknown => return Ok(Share::Lost),
                     },
-                    () = interrupt.next() => return Ok(Share::Done),
                 }
             }
         };
@@ -203,25 +209,20 @@ struct Printer {
     template: Option<Template>,
     style: Style,
     most: Option<u64>,
-    printed: u64,
     /// Where each partition ended when reading began, with `--exit-at-end`.
     ends: Option<BTreeMap<i32, i64>>,
-    clock: OsClock,
-    last: Monotonic,
+    patience: Rc<Patience>,
     reader_gone: bool,
 }
 
 impl Printer {
-    fn new(args: &ConsumeArgs, style: Style) -> Self {
-        let clock = OsClock::new();
+    fn new(args: &ConsumeArgs, style: Style, patience: Rc<Patience>) -> Self {
         Self {
             template: args.format.clone(),
             style,
             most: args.max_messages,
-            printed: 0,
             ends: None,
-            last: clock.now(),
-            clock,
+            patience,
             reader_gone: false,
         }
     }
@@ -246,7 +247,7 @@ impl Printer {
                 .all(|(partition, end)| positions.get(partition).is_some_and(|at| end <= at))
         };
         self.reader_gone
-            || self.most.is_some_and(|most| most <= self.printed)
+            || self.most.is_some_and(|most| most <= self.patience.printed())
             || self.ends.as_ref().is_some_and(at_end)
     }
 
@@ -255,11 +256,11 @@ impl Printer {
         if records.is_empty() {
             return 0;
         }
-        self.last = self.clock.now();
+        self.patience.renew(0);
         let mut text = Vec::new();
         let left = self
             .most
-            .map_or(u64::MAX, |most| most.saturating_sub(self.printed));
+            .map_or(u64::MAX, |most| most.saturating_sub(self.patience.printed()));
         let take = usize::try_from(left).unwrap_or(usize::MAX).min(records.len());
         for record in records.iter().take(take) {
             match (self.style, &self.template) {
@@ -280,23 +281,7 @@ impl Printer {
             self.reader_gone = true;
             return 0;
         }
-        self.printed += take as u64;
+        self.patience.renew(take as u64);
         take
-    }
-
-    fn lose_patience(&self, args: &ConsumeArgs) -> Result<(), Failure> {
-        let silent = self.clock.now().since(self.last);
-        match args.timeout {
-            Some(limit) if Duration::from_secs_f64(limit) < silent => Err(Failure::Refused(format!(
-                "no record for {limit} s; {} were read",
-                self.printed
-            ))),
-            _ => Ok(()),
-        }
-    }
-
-    fn close(&self) -> Result<(), Failure> {
-        tell(&format!("{} records read", self.printed));
-        Ok(())
     }
 }
