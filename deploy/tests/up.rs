@@ -296,7 +296,26 @@ async fn the_number_of_controllers_stays() {
     assert_eq!(up.end().await.0, Some(0));
     let (code, lines) = place.up_with("3", &[]).end().await;
     assert_eq!(code, Some(2), "{lines:#?}");
-    position(&lines, "holds a cluster of 1 controllers, not 3");
+    position(&lines, "holds a cluster of 1 controller, not 3");
+}
+
+/// With fewer brokers than the cluster was begun with it started silently, and its partitions lacked their replicas.
+#[tokio::test]
+async fn no_broker_that_holds_data_is_left_out() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    up.serving().await;
+    up.terminate();
+    assert_eq!(up.end().await.0, Some(0));
+    std::fs::create_dir_all(place.cluster().join("broker-3/data")).unwrap();
+
+    let (code, lines) = place.up(&[]).end().await;
+
+    assert_eq!(code, Some(2), "{lines:#?}");
+    position(
+        &lines,
+        "holds data of 3 brokers, and --brokers 2 would leave 3 out; use --brokers 3 or another --dir",
+    );
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use metadata::config::{parse_properties, render_property};
 use super::plan::{Node, Plan, Role};
 use crate::args::UpArgs;
 use crate::outcome::Failure;
+use crate::table::{counted, numbers};
 use crate::terminal::tell;
 
 /// Larger than any that this command writes.
@@ -108,15 +109,42 @@ fn known_cluster(disk: &dyn Disk, trial: &Plan, args: &UpArgs) -> Result<Option<
         && known.controllers != args.controllers
     {
         let line = format!(
-            "{} holds a cluster of {} controllers, not {}; use the same --controllers or another --dir",
+            "{} holds a cluster of {}, not {}; use the same --controllers or another --dir",
             trial.dir.display(),
-            known.controllers,
+            counted(known.controllers, "controller"),
             args.controllers
         );
         return Err(Failure::Usage(vec![line]));
     }
+    if known.is_some() {
+        no_broker_is_left_out(disk, trial, args)?;
+    }
     check_ports(trial)?;
     Ok(known)
+}
+
+/// Refuses to begin without brokers that hold data: their partitions would silently have fewer replicas, or none.
+fn no_broker_is_left_out(disk: &dyn Disk, trial: &Plan, args: &UpArgs) -> Result<(), Failure> {
+    let data = |id: u8| trial.dir.join(format!("{}-{id}/data", Role::Broker.word()));
+    let mut left_out = Vec::new();
+    for id in (1..=u8::MAX).filter(|id| args.brokers < *id) {
+        let path = data(id);
+        let holds = disk.exists(&path);
+        if holds.map_err(|error| Failure::Usage(vec![format!("{}: {error}", path.display())]))? {
+            left_out.push(id);
+        }
+    }
+    let Some(last) = left_out.last() else {
+        return Ok(());
+    };
+    let line = format!(
+        "{} holds data of {}, and --brokers {} would leave {} out; use --brokers {last} or another --dir",
+        trial.dir.display(),
+        counted(*last, "broker"),
+        args.brokers,
+        numbers(&left_out.iter().map(|id| i32::from(*id)).collect::<Vec<_>>()),
+    );
+    Err(Failure::Usage(vec![line]))
 }
 
 /// The programs, which lie beside this one.
