@@ -96,14 +96,13 @@ impl TopicPartition {
     /// The partition whose directory has this name; `None` for directories that are no partition, such as those
     /// being deleted or set aside.
     pub fn parse(name: &str) -> Option<TopicPartition> {
-        let (topic, partition) = name.rsplit_once('-')?;
-        let digits = !partition.is_empty() && partition.bytes().all(|b| b.is_ascii_digit());
-        if topic.is_empty() || !digits {
-            return None;
-        }
-        Some(TopicPartition {
+        let (topic, number) = name.rsplit_once('-')?;
+        let partition: i32 = number.parse().ok()?;
+        // One spelling only: `orders-007` beside `orders-7` would be one partition in two places.
+        let is_canonical = 0 <= partition && number == partition.to_string();
+        (!topic.is_empty() && is_canonical).then(|| TopicPartition {
             topic: topic.to_owned(),
-            partition: partition.parse().ok()?,
+            partition,
         })
     }
 }
@@ -176,6 +175,10 @@ mod tests {
             "a--x",
             "a-",
             "a-12.x-stray",
+            "my-orders-012",
+            "my-orders-00",
+            "my-orders-+12",
+            "my-orders-2147483648",
         ] {
             assert_eq!(TopicPartition::parse(other), None, "{other}");
         }
