@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use broker_core::lanes;
+use broker_core::lanes::{self, Stray};
 use broker_core::time::Moment;
 use host::{Clock, Entropy};
 use metadata::config::{BrokerSettings, NodeConfig, broker_value};
@@ -339,14 +339,17 @@ impl Node {
     pub fn set_strays_aside(&self, image: &Image) {
         for partition in self.dirs.on_disk() {
             let index = metadata::ids::PartitionIndex(partition.partition);
-            if !lanes::is_stray(image, &partition.topic, index, self.id) {
+            let Some(stray) = lanes::stray(image, &partition.topic, index, self.id) else {
                 continue;
-            }
-            match self.dirs.set_aside(&partition) {
-                Ok(()) => {
+            };
+            match (self.dirs.set_aside(&partition), stray) {
+                (Ok(()), Stray::Unknown) => {
+                    warn!(%partition, "the cluster has no such partition; its log is set aside as a stray")
+                }
+                (Ok(()), Stray::Elsewhere) => {
                     warn!(%partition, "the cluster gives this log to others; it is set aside as a stray")
                 }
-                Err(fault) => error!(%partition, %fault, "a stray log cannot be set aside"),
+                (Err(fault), _) => error!(%partition, %fault, "a stray log cannot be set aside"),
             }
         }
     }

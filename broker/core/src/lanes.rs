@@ -156,14 +156,26 @@ fn action(
     })
 }
 
-/// Whether a log found on the disk under the name of this partition of this topic is one that the first image does not
-/// give to this broker: it is set aside, never deleted (L-22). One of an earlier topic of the name shows when it is opened.
+/// Why a log on the disk is not this broker's to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stray {
+    /// The cluster has no such partition.
+    Unknown,
+    /// Other brokers hold it.
+    Elsewhere,
+}
+
+/// Whether, and why, a log found on the disk under the name of this partition of this topic is one that the first image
+/// does not give to this broker: it is set aside, never deleted (L-22). One of an earlier topic of the name shows when it
+/// is opened.
 #[must_use]
-pub fn is_stray(image: &Image, topic: &str, index: PartitionIndex, me: BrokerId) -> bool {
-    image
-        .topic_named(topic)
-        .and_then(|topic| topic.partitions.get(&index))
-        .is_none_or(|state| !state.replicas.contains(&me))
+pub fn stray(image: &Image, topic: &str, index: PartitionIndex, me: BrokerId) -> Option<Stray> {
+    let named = image.topic_named(topic);
+    match named.and_then(|topic| topic.partitions.get(&index)) {
+        None => Some(Stray::Unknown),
+        Some(state) if !state.replicas.contains(&me) => Some(Stray::Elsewhere),
+        Some(_) => None,
+    }
 }
 
 /// The lane of a partition, below `lanes`. Partitions of one topic go round the lanes, and topics begin at different

@@ -118,9 +118,15 @@ fn logs_hear_of_their_configuration_led_or_not() {
 #[test]
 fn a_log_that_the_image_does_not_give_to_this_broker_is_a_stray() {
     let image = with_orders(cluster(3), &[&[1, 2], &[2, 3]]);
-    let is_stray = |topic: &str, index| is_stray(&image, topic, PartitionIndex(index), ME);
-    assert_eq!([is_stray("orders", 0), is_stray("orders", 1)], [false, true]);
-    assert_eq!([is_stray("orders", 9), is_stray("payments", 0)], [true, true]);
+    let stray = |topic: &str, index| stray(&image, topic, PartitionIndex(index), ME);
+    assert_eq!(
+        [stray("orders", 0), stray("orders", 1)],
+        [None, Some(Stray::Elsewhere)]
+    );
+    assert_eq!(
+        [stray("orders", 9), stray("payments", 0)],
+        [Some(Stray::Unknown); 2]
+    );
 }
 
 #[test]

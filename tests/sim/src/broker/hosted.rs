@@ -202,7 +202,7 @@ impl Broker {
         let found = self.dir.partitions().unwrap_or_default();
         for held in found {
             let index = PartitionIndex(held.partition.partition);
-            if lanes::is_stray(image, &held.partition.topic, index, self.config.me) {
+            if lanes::stray(image, &held.partition.topic, index, self.config.me).is_some() {
                 out.push(Output::Mark(Mark::StrayFound));
                 if let Err(fault) = self.dir.set_aside_as_stray(&held.partition) {
                     self.disk_failed(&fault, out);
