@@ -123,8 +123,8 @@ impl Inbox {
         if !*self.open.borrow() {
             return Pending(Way::Refused(Refusal::NotActive));
         }
-        if *self.space.borrow() != Space::Enough && grows(&command) {
-            let why = "the disk of the metadata log is almost full";
+        if self.space() != Space::Enough && grows(&command) {
+            let why = "the disk of the metadata log is almost full, so nothing new is taken on";
             return Pending(Way::Refused(Refusal::Unavailable(why.into())));
         }
         let (answer, receiver) = oneshot::channel();
@@ -158,6 +158,12 @@ impl Inbox {
     #[must_use]
     pub fn active(&self) -> Option<Term> {
         *self.active.borrow()
+    }
+
+    /// The room on the disk of the metadata log.
+    #[must_use]
+    pub fn space(&self) -> Space {
+        *self.space.borrow()
     }
 
     /// The term in which this node is active, as it changes.

@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod config;
 pub mod consume;
 pub mod coordinator;
+pub mod disks;
 pub mod group;
 pub mod interrupt;
 pub mod keys;

@@ -1,5 +1,5 @@
-//! `millrace status`: the quorum, the brokers, and partitions that nobody leads or too few hold. What cannot be asked
-//! is said to be unknown, never to be well.
+//! `millrace status`: the quorum, the brokers and their disks, and partitions that nobody leads or too few hold. What
+//! cannot be asked is said to be unknown, never to be well.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::args::StatusArgs;
 use crate::ask::{self, BrokerView, TopicView};
 use crate::client::{Client, ClientError};
+use crate::disks::{self, LogDirView};
 use crate::interrupt::Interrupt;
 use crate::outcome::Failure;
 use crate::quorum::{self, QuorumView};
@@ -30,6 +31,8 @@ pub struct StatusView {
     pub quorum: Option<QuorumView>,
     /// The brokers; absent where they could not be asked for.
     pub brokers: Option<Vec<BrokerView>>,
+    /// The log directories of the brokers that could be asked for them.
+    pub log_dirs: Vec<LogDirView>,
     /// The partitions; absent where they could not be asked for.
     pub partitions: Option<PartitionsView>,
     /// What could not be asked, in sentences.
@@ -133,6 +136,7 @@ async fn without_brokers(args: &StatusArgs, error: &ClientError) -> StatusView {
         cluster_id: quorum.cluster_id.clone(),
         quorum: Some(quorum),
         brokers: None,
+        log_dirs: Vec::new(),
         partitions: None,
         unknown: vec![format!("brokers and partitions: {error}")],
     }
@@ -146,23 +150,29 @@ async fn gather(mut client: Client, args: &StatusArgs) -> StatusView {
         unknown.push("fenced brokers are not listed: the broker is too old to be asked for them".to_owned());
     }
     let brokers = cluster.as_ref().map_or(&[][..], |cluster| &cluster.brokers);
-    let quorum = quorum(&mut client, args, brokers, &mut unknown).await;
-    let partitions = match known("the partitions", ask::all_topics(&mut client).await, &mut unknown) {
-        None => None,
-        Some(topics) => {
-            let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
-            let configs = ask::topic_configs(&mut client, &names, Some(&[MIN_IN_SYNC])).await;
-            let limits = known(MIN_IN_SYNC, configs, &mut unknown).map(|configs| limits(&configs));
-            Some(judge(&topics, limits.as_ref()))
-        }
+    let one_after_the_other = async {
+        let quorum = quorum(&mut client, args, brokers, &mut unknown).await;
+        (quorum, partitions(&mut client, &mut unknown).await)
     };
+    let ((quorum, partitions), (log_dirs, undescribed)) =
+        tokio::join!(one_after_the_other, disks::of(brokers));
+    unknown.extend(undescribed);
     StatusView {
         cluster_id: cluster.as_ref().map(|cluster| cluster.cluster_id.clone()),
         quorum,
         brokers: cluster.map(|cluster| cluster.brokers),
+        log_dirs,
         partitions,
         unknown,
     }
+}
+
+async fn partitions(client: &mut Client, unknown: &mut Vec<String>) -> Option<PartitionsView> {
+    let topics = known("the partitions", ask::all_topics(client).await, unknown)?;
+    let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
+    let configs = ask::topic_configs(client, &names, Some(&[MIN_IN_SYNC])).await;
+    let limits = known(MIN_IN_SYNC, configs, unknown).map(|configs| limits(&configs));
+    Some(judge(&topics, limits.as_ref()))
 }
 
 /// From the controllers that were named, from the broker, or from the controllers that the broker names.
@@ -277,6 +287,7 @@ fn troubles(view: &StatusView) -> Vec<String> {
         [one] => Some(format!("broker {one} is fenced")),
         many => Some(format!("brokers {} are fenced", numbers(many))),
     });
+    found.extend(view.log_dirs.iter().filter_map(LogDirView::trouble));
     let Some(partitions) = &view.partitions else {
         return found;
     };
@@ -300,7 +311,7 @@ fn lines(view: &StatusView) -> Vec<String> {
     let mut lines = vec![format!("cluster {id}"), String::new()];
     lines.extend(quorum_lines(view.quorum.as_ref()));
     lines.push(String::new());
-    lines.extend(broker_lines(view.brokers.as_deref()));
+    lines.extend(broker_lines(view.brokers.as_deref(), &view.log_dirs));
     lines.push(String::new());
     lines.extend(partition_lines(view.partitions.as_ref()));
     if !view.unknown.is_empty() {
@@ -310,18 +321,31 @@ fn lines(view: &StatusView) -> Vec<String> {
     lines
 }
 
-fn broker_lines(brokers: Option<&[BrokerView]>) -> Vec<String> {
+fn broker_lines(brokers: Option<&[BrokerView]>, log_dirs: &[LogDirView]) -> Vec<String> {
     let Some(brokers) = brokers else {
         return vec!["brokers: unknown".to_owned()];
     };
     let broker = |one: &BrokerView| {
         let state = if one.fenced { "fenced" } else { "unfenced" };
         let rack = one.rack.clone().unwrap_or_else(|| "-".to_owned());
-        vec![one.id.to_string(), state.to_owned(), one.endpoint.clone(), rack]
+        let mut own: Vec<&LogDirView> = log_dirs.iter().filter(|dir| dir.broker == one.id).collect();
+        // Of several the worst one: whoever has room elsewhere cannot use it for what lies there.
+        own.sort_by_key(|dir| (dir.offline.is_none(), dir.usable_bytes));
+        let room = own.first().map_or_else(|| "-".to_owned(), |dir| dir.room());
+        vec![
+            one.id.to_string(),
+            state.to_owned(),
+            one.endpoint.clone(),
+            room,
+            rack,
+        ]
     };
     let rows: Vec<_> = brokers.iter().map(broker).collect();
     let mut lines = vec![format!("brokers: {}", brokers.len())];
-    lines.extend(indented(&table(&["id", "state", "endpoint", "rack"], &rows)));
+    lines.extend(indented(&table(
+        &["id", "state", "endpoint", "room", "rack"],
+        &rows,
+    )));
     lines
 }
 
@@ -448,6 +472,7 @@ mod tests {
             cluster_id: Some("c".to_owned()),
             quorum: None,
             brokers: Some(vec![broker(1, false), broker(2, true)]),
+            log_dirs: vec![],
             partitions: Some(judge(&topics, limits)),
             unknown: unknown.iter().map(|line| (*line).to_owned()).collect(),
         }
@@ -554,6 +579,27 @@ mod tests {
         });
         let expected = ["controller 102: serves reads only: offset 7 cannot be replayed"];
         assert_eq!(troubles(&view), expected);
+    }
+
+    #[test]
+    fn of_several_directories_the_one_with_least_room_is_shown() {
+        let dir = |path: &str, usable_bytes| LogDirView {
+            broker: 1,
+            path: path.to_owned(),
+            offline: None,
+            usable_bytes: Some(usable_bytes),
+            total_bytes: Some(4 << 30),
+        };
+        let mut view = seen(None, &[]);
+        view.log_dirs = vec![dir("/a", 2 << 30), dir("/b", 0)];
+        let text = lines(&view).join("\n");
+        assert!(text.contains("127.0.0.1:9091  0 B of 4.0 GiB"), "{text}");
+        let full = "broker 1: the disk of /b is full: 0 B of 4.0 GiB can be written";
+        assert!(
+            troubles(&view).contains(&full.to_owned()),
+            "{:?}",
+            troubles(&view)
+        );
     }
 
     #[test]

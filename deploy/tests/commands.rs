@@ -17,6 +17,7 @@ use wire::messages::describe_cluster::DescribeClusterBroker;
 use wire::messages::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
 };
+use wire::messages::describe_log_dirs::DescribeLogDirsResult;
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
@@ -26,9 +27,9 @@ use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic}
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeQuorumResponse, DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse,
-    FindCoordinatorResponse, IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse,
-    MetadataResponse,
+    DescribeLogDirsResponse, DescribeQuorumResponse, DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, MetadataResponse,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
 
@@ -69,18 +70,24 @@ impl Broker {
 }
 
 async fn serve(mut stream: TcpStream, apis: &'static [ApiKey], asked: Arc<Mutex<Vec<String>>>) {
+    let port = stream.local_addr().unwrap().port();
     let mut prefix = [0; frame::PREFIX];
     while stream.read_exact(&mut prefix).await.is_ok() {
         let mut body = vec![0; frame::length(prefix, 1 << 20).unwrap()];
         stream.read_exact(&mut body).await.unwrap();
         let mut reader = Reader::new(Bytes::from(body));
         let header = RequestHeader::decode(&mut reader).unwrap();
-        let sent = answer(&header, &mut reader, apis, &asked);
+        let sent = answer(&header, &mut reader, (apis, port), &asked);
         stream.write_all(&sent).await.unwrap();
     }
 }
 
-fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &Mutex<Vec<String>>) -> Bytes {
+fn answer(
+    header: &RequestHeader,
+    reader: &mut Reader,
+    (apis, port): (&[ApiKey], u16),
+    asked: &Mutex<Vec<String>>,
+) -> Bytes {
     let version = header.api_version;
     let note = |text: String| asked.lock().unwrap().push(format!("{} {text}", header.api_key));
     match header.api_key {
@@ -112,7 +119,8 @@ fn answer(header: &RequestHeader, reader: &mut Reader, apis: &[ApiKey], asked: &
             ));
             reply(header, &page(asked.cursor.is_some()))
         }
-        ApiKey::DescribeCluster => reply(header, &cluster()),
+        ApiKey::DescribeCluster => reply(header, &cluster(port)),
+        ApiKey::DescribeLogDirs => reply(header, &log_dirs()),
         ApiKey::DescribeQuorum => {
             let refused = DescribeQuorumResponse {
                 error_code: ErrorCode::REQUEST_TIMED_OUT,
@@ -248,11 +256,31 @@ fn page(second: bool) -> DescribeTopicPartitionsResponse {
     }
 }
 
-fn cluster() -> DescribeClusterResponse {
+/// One that is full, one that has room, one that is dead.
+fn log_dirs() -> DescribeLogDirsResponse {
+    let dir = |log_dir: &str, usable_bytes, error_code| DescribeLogDirsResult {
+        error_code,
+        log_dir: log_dir.to_owned(),
+        usable_bytes,
+        total_bytes: 20 << 30,
+        ..Default::default()
+    };
+    DescribeLogDirsResponse {
+        results: vec![
+            dir("/full", 4096, ErrorCode::NONE),
+            dir("/roomy", 10 << 30, ErrorCode::NONE),
+            dir("/dead", -1, ErrorCode::KAFKA_STORAGE_ERROR),
+        ],
+        ..Default::default()
+    }
+}
+
+/// Broker 1, which is the one that is asked, and broker 2, which is fenced.
+fn cluster(port: u16) -> DescribeClusterResponse {
     let broker = |id, fenced| DescribeClusterBroker {
         broker_id: id,
         host: "127.0.0.1".to_owned(),
-        port: 9091 + id,
+        port: i32::from(port),
         is_fenced: fenced,
         ..Default::default()
     };
@@ -525,6 +553,30 @@ async fn a_status_finds_the_controllers_by_the_broker_that_knows_them() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
+}
+
+/// A broker with a full disk serves reads, so nothing else was wrong, and the check was content.
+#[tokio::test]
+async fn a_full_disk_and_a_dead_one_are_trouble_with_their_broker_and_directory() {
+    let apis = &[
+        ApiKey::ApiVersions,
+        ApiKey::DescribeCluster,
+        ApiKey::DescribeLogDirs,
+    ];
+    let broker = Broker::serving(apis).await;
+
+    let checked = broker.command(&["status", "--check", "--json"]).await;
+
+    assert_eq!(checked.status.code(), Some(1));
+    assert_eq!(json(&checked)["log_dirs"][1]["usable_bytes"], 10_u64 << 30);
+    let why = err(&checked);
+    for part in [
+        "broker 1: the disk of /full is full: 4.0 KiB of 20.0 GiB can be written",
+        "broker 1: /dead is offline: KAFKA_STORAGE_ERROR",
+    ] {
+        assert!(why.contains(part), "{part} in {why}");
+    }
+    assert!(!why.contains("/roomy") && !why.contains("the disks of"), "{why}");
 }
 
 /// Without a quorum a broker cannot describe it, and nothing at all was shown.

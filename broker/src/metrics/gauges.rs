@@ -137,12 +137,7 @@ fn gather(node: &Node, gathered: &mut Gathered) {
     let mut replicas = Replicas::default();
     node.partitions.each(|hosted| replicas.count(hosted));
     replicas.show(gathered);
-    let offline = node.dirs.failed_ids().len();
-    gathered.gauge(
-        "kafka_log_logmanager_offlinelogdirectorycount",
-        "Log directories that do not work any more.",
-        offline as f64,
-    );
+    of_dirs(node, gathered);
     gathered.gauge(
         "kafka_log_logmanager_remaininglogstorecover",
         "Logs that were not closed in order and are not recovered yet.",
@@ -170,4 +165,35 @@ fn gather(node: &Node, gathered: &mut Gathered) {
         "The last metadata offset that answers are made from.",
         (image.image.next_offset.0 - 1) as f64,
     );
+}
+
+/// Asks the disks.
+fn of_dirs(node: &Node, gathered: &mut Gathered) {
+    gathered.gauge(
+        "kafka_log_logmanager_offlinelogdirectorycount",
+        "Log directories that do not work any more.",
+        node.dirs.failed_ids().len() as f64,
+    );
+    for (_, standing) in node.dirs.standings() {
+        let path = standing.path.display().to_string();
+        let mut gauge = |name: &str, help: &str, value: f64| {
+            gathered.gauge_of(name, help, &[("logDirectory", &path)], value);
+        };
+        gauge(
+            "kafka_log_logmanager_logdirectoryoffline",
+            "1 where the directory does not work any more.",
+            f64::from(u8::from(standing.space.is_none())),
+        );
+        let Some(space) = standing.space else { continue };
+        gauge(
+            "millrace_log_directory_usable_bytes",
+            "What may still be written to the disk of the directory.",
+            space.free_bytes as f64,
+        );
+        gauge(
+            "millrace_log_directory_total_bytes",
+            "The size of the disk of the directory.",
+            space.total_bytes as f64,
+        );
+    }
 }

@@ -52,6 +52,18 @@ fn a_broker_is_watched_where_its_configuration_says() {
         Some(1.0),
         "{text}"
     );
+    let of_dir = |name: &str| {
+        let dir = broker.data();
+        value(&text, &format!("{name}{{logDirectory=\"{}\"}}", dir.display()))
+    };
+    assert_eq!(
+        of_dir("kafka_log_logmanager_logdirectoryoffline"),
+        Some(0.0),
+        "{text}"
+    );
+    let usable = of_dir("millrace_log_directory_usable_bytes").unwrap();
+    let total = of_dir("millrace_log_directory_total_bytes").unwrap();
+    assert!(0.0 < usable && usable <= total, "{text}");
     assert_eq!(
         value(&text, "kafka_server_replicamanager_leadercount"),
         Some(1.0),

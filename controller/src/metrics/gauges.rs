@@ -7,6 +7,7 @@ use observe::{Gathered, Metrics};
 
 use super::ControllerMetrics;
 use crate::services::Desk;
+use crate::space::Space;
 
 /// Of all partitions of the cluster.
 #[derive(Default)]
@@ -125,6 +126,15 @@ fn of_controller(metrics: &ControllerMetrics, desk: &Desk, image: &Image, gather
             silent.as_secs_f64() * 1_000.0,
         ),
     ];
+    gathered.gauge(
+        "millrace_controller_metadata_disk_state",
+        "0 room on the disk of the metadata log, 1 almost full: nothing is added, 2 full: nothing is decided.",
+        match desk.inbox.space() {
+            Space::Enough => 0.0,
+            Space::Scarce => 1.0,
+            Space::Exhausted => 2.0,
+        },
+    );
     for (name, help, value) in rows {
         gathered.gauge(&format!("kafka_controller_kafkacontroller_{name}"), help, value);
     }

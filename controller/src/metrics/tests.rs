@@ -4,13 +4,17 @@
 use std::time::Duration;
 
 use host::{SimClock, WallMs};
+use metadata::ids::Term;
 use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionIndex, TopicId};
 use metadata::image::{Image, Topic};
 use metadata::record::LeaderRecovery;
 use metadata::uuid::Uuid;
 use observe::{NotReady, Watched};
+use tokio::sync::watch;
 
 use super::*;
+use crate::services::testing::desk;
+use crate::space::Space;
 
 fn metrics() -> Arc<ControllerMetrics> {
     ControllerMetrics::new(Arc::new(SimClock::new(WallMs(1_000))))
@@ -121,4 +125,29 @@ fn a_controller_that_still_opens_its_log_is_not_ready() {
     let watch = Watch::new(metrics(), clock, None);
     let why = "starting: the metadata log is being opened";
     assert_eq!(watch.ready(), Err(NotReady(why.into())));
+}
+
+/// It refused every new topic and was ready all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_controller_whose_disk_has_no_room_is_not_ready_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let (_leading, active) = watch::channel(Some(Term(1)));
+    let (room, space) = watch::channel(Space::Enough);
+    let desk = Arc::new(desk(dir.path(), active, space).await);
+    let metrics = metrics();
+    gauges(&metrics, &desk);
+    let watch = Watch::new(metrics.clone(), Arc::new(SimClock::new(WallMs(1_000))), None);
+    watch.works(&desk);
+    let state = || value(&metrics, "millrace_controller_metadata_disk_state");
+    let refused = |why: &str| Err(NotReady(format!("leader: the disk of the metadata log is {why}")));
+
+    assert_eq!((watch.ready(), state()), (Ok(()), Some(0.0)));
+    room.send_replace(Space::Scarce);
+    let scarce = refused("almost full: no topic, partition or broker is added");
+    assert_eq!((watch.ready(), state()), (scarce, Some(1.0)));
+    room.send_replace(Space::Exhausted);
+    assert_eq!(
+        (watch.ready(), state()),
+        (refused("full: nothing is decided"), Some(2.0))
+    );
 }

@@ -9,6 +9,7 @@ use observe::{NotReady, Watched};
 use super::ControllerMetrics;
 use crate::quorum::Role;
 use crate::services::Desk;
+use crate::space::Space;
 
 /// The active controller writes at least so often while it has not much to say; several are missed before a controller
 /// counts as left behind.
@@ -68,12 +69,24 @@ impl Watch {
         if standing.role == Role::Learner {
             return Some("learner: it has no vote yet".into());
         }
+        if let Some(lack) = lack(desk.inbox.space()) {
+            return Some(format!("{role}: the disk of the metadata log is {lack}"));
+        }
         let silent = self.clock.now().since(self.metrics.applied_at());
         let expected = self.idle_interval? * MISSED_MAX;
         (expected.max(SILENCE_MIN) < silent).then(|| {
             let silent_ms = silent.as_millis();
             format!("{role}: nothing was committed for {silent_ms} ms")
         })
+    }
+}
+
+/// What lack of room means for those who ask this controller.
+fn lack(space: Space) -> Option<&'static str> {
+    match space {
+        Space::Enough => None,
+        Space::Scarce => Some("almost full: no topic, partition or broker is added"),
+        Space::Exhausted => Some("full: nothing is decided"),
     }
 }
 

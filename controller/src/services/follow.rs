@@ -250,57 +250,14 @@ fn note(observed: Option<&Observed>, position: DumpHeader) {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-    use std::collections::BTreeMap;
-    use std::path::Path;
-
-    use host::{Disk, OsClock, OsDisk, OsEntropy};
-    use metadata::ids::ControllerId;
-    use parking_lot::Mutex;
     use tokio::sync::watch;
 
     use super::*;
-    use crate::inbox::Inbox;
-    use crate::published::Published;
-    use crate::quorum::{Addressing, Layout, Opened, Quorum, Timing};
+    use crate::services::testing::desk;
     use crate::space::Space;
 
     const PATIENCE: Duration = Duration::from_secs(60);
     const LOOKS: u32 = 20_000;
-
-    /// The desk of a controller that leads itself.
-    async fn desk(dir: &Path, active: watch::Receiver<Option<Term>>) -> Desk {
-        let (disk, entropy): (Arc<dyn Disk>, _) = (Arc::new(OsDisk), Arc::new(OsEntropy));
-        let voters = BTreeMap::from([(1, "127.0.0.1:1".to_owned())]);
-        let addressing = Addressing::new(ControllerId(1), "disk".into(), voters, None, Box::new(|_| Ok(())));
-        let timing = Timing {
-            election_shortest: Duration::from_millis(150),
-            election_longest: Duration::from_millis(300),
-            snapshot_bytes: u64::MAX,
-            snapshot_age: None,
-            entries_kept: 3,
-        };
-        let opened = Opened::at(&disk, &Layout::below(dir)).unwrap();
-        let (committed, _) = mpsc::unbounded_channel();
-        let starting = Quorum::start(opened, Arc::new(addressing), timing, entropy.clone(), committed);
-        let (quorum, _) = starting.await.unwrap();
-        quorum.found().await.unwrap();
-        let mut changes = quorum.changes();
-        while quorum.standing().leads().is_none() {
-            changes.next().await;
-        }
-        let clock = Arc::new(OsClock::new());
-        let (_, space) = watch::channel(Space::Enough);
-        Desk {
-            inbox: Inbox::new(clock.clone(), active, space).0,
-            published: Arc::new(Published::new(Image::default())),
-            quorum,
-            entropy,
-            clock,
-            quarantine: Arc::new(Mutex::new(None)),
-            progress_interval: Duration::from_secs(1),
-            observers: Mutex::default(),
-        }
-    }
 
     /// A status that looked twice at who is active waited for the driver, which waited for the first look to end: both
     /// threads of the controller stood still for good.
@@ -308,7 +265,8 @@ mod tests {
     async fn the_status_is_told_while_a_lead_comes_and_goes() {
         let dir = tempfile::tempdir().unwrap();
         let (leading, active) = watch::channel(None);
-        let desk = desk(dir.path(), active).await;
+        let (_, space) = watch::channel(Space::Enough);
+        let desk = desk(dir.path(), active, space).await;
         let (telling, told) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             let looked = (0..LOOKS).filter(|_| status(&desk).id == 1).count();

@@ -7,6 +7,8 @@ mod follow;
 mod observers;
 mod refusal;
 mod session;
+#[cfg(test)]
+pub mod testing;
 
 use std::sync::Arc;
 use std::time::Duration;
