@@ -32,9 +32,9 @@ pub fn of_unforwarded(why: Unforwarded) -> ErrorCode {
 pub fn of_refusal(refusal: &Refusal) -> ErrorCode {
     match refusal.kind() {
         // A client never learns that a controller changed: forwarding tries again until the time is over (R5.41).
-        RefusalKind::NotActive | RefusalKind::Unavailable | RefusalKind::TimedOut => {
-            ErrorCode::REQUEST_TIMED_OUT
-        }
+        RefusalKind::NotActive | RefusalKind::TimedOut => ErrorCode::REQUEST_TIMED_OUT,
+        // The controller's disk is low, or its log cannot be replayed further; the words say which.
+        RefusalKind::Unavailable => ErrorCode::KAFKA_STORAGE_ERROR,
         RefusalKind::InconsistentClusterId => ErrorCode::INCONSISTENT_CLUSTER_ID,
         RefusalKind::DuplicateBrokerRegistration => ErrorCode::DUPLICATE_BROKER_REGISTRATION,
         RefusalKind::InvalidRegistration => ErrorCode::INVALID_REGISTRATION,

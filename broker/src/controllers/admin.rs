@@ -27,6 +27,9 @@ use super::{Controllers, MESSAGE_BYTES_MAX, REPLY_BYTES_MAX};
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Between two attempts.
 const BACKOFF: Duration = Duration::from_millis(30);
+/// So often it may be said that nothing is decided for now, for about a second: another controller may take over
+/// meanwhile. Then the caller is told why, instead of only that its time is over.
+const UNAVAILABLE_MAX: usize = 30;
 
 /// No controller answered in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -110,15 +113,17 @@ pub async fn forward<C: Command>(
 }
 
 async fn until_answered<C: Command>(controllers: &Controllers, command: C) -> C::Reply {
+    let mut unavailable = 0;
     loop {
         let address = controllers.candidate();
         match attempt(controllers, &address, command.clone()).await {
-            Ok(reply) => match C::refusal(&reply).filter(|refusal| is_to_be_tried_again(refusal)) {
-                Some(refusal) => {
+            Ok(reply) => match C::refusal(&reply) {
+                Some(refusal) if is_to_be_tried_again(refusal, unavailable) => {
                     debug!(%address, why = %refusal.message, "a controller does not decide now");
+                    unavailable += usize::from(refusal.kind() == RefusalKind::Unavailable);
                     controllers.unlearn(&address, refusal.active.as_ref());
                 }
-                None => return reply,
+                _ => return reply,
             },
             Err(status) => {
                 debug!(%address, %status, "a controller did not answer");
@@ -146,6 +151,11 @@ async fn attempt<C: Command>(
         .map(Response::into_inner)
 }
 
-fn is_to_be_tried_again(refusal: &Refusal) -> bool {
-    matches!(refusal.kind(), RefusalKind::NotActive | RefusalKind::Unavailable)
+/// Where `unavailable` says how often nobody could decide before.
+fn is_to_be_tried_again(refusal: &Refusal, unavailable: usize) -> bool {
+    match refusal.kind() {
+        RefusalKind::NotActive => true,
+        RefusalKind::Unavailable => unavailable < UNAVAILABLE_MAX,
+        _ => false,
+    }
 }

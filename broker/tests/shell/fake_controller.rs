@@ -28,6 +28,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 const CLUSTER: &str = "shell-test";
 
+/// A topic that this controller never has room for.
+pub const NO_ROOM_FOR: &str = "too-much";
+
 struct State {
     image: Image,
     batches: Vec<MetadataBatch>,
@@ -283,7 +286,16 @@ impl Admin for FakeController {
         request: Request<v1::CreateTopicsRequest>,
     ) -> Result<Response<v1::CreateTopicsReply>, Status> {
         let mut reply = v1::CreateTopicsReply::default();
-        for topic in request.into_inner().topics {
+        let topics = request.into_inner().topics;
+        if topics.iter().any(|topic| topic.name == NO_ROOM_FOR) {
+            reply.refusal = Some(v1::Refusal {
+                kind: v1::RefusalKind::Unavailable.into(),
+                message: "controller 100: the disk is almost full".to_owned(),
+                active: None,
+            });
+            return Ok(Response::new(reply));
+        }
+        for topic in topics {
             let partitions = topic.partitions.unwrap_or(1);
             let (id, end) = self.create(&topic.name, partitions, &topic.configs);
             reply.visible_at = end;

@@ -12,6 +12,7 @@ use wire::messages::{
 };
 use wire::{ErrorCode, Records};
 
+use crate::fake_controller::NO_ROOM_FOR;
 use crate::harness::{Broker, Peer};
 
 fn is_alive(broker: &Broker) -> bool {
@@ -171,6 +172,30 @@ pub fn create(peer: &mut Peer, topic: &str) {
         },
     );
     assert_eq!(made.topics[0].error_code, ErrorCode::NONE);
+}
+
+/// A controller whose disk is almost full was asked again and again until the client's time was over, and the client was
+/// told nothing but that.
+#[test]
+fn a_topic_that_the_controller_has_no_room_for_is_refused_with_the_reason() {
+    let broker = Broker::start(&[]);
+    let request = CreateTopicsRequest {
+        topics: vec![CreatableTopic {
+            name: NO_ROOM_FOR.into(),
+            num_partitions: 1,
+            replication_factor: 1,
+            ..Default::default()
+        }],
+        // The harness waits less long than that.
+        timeout_ms: 600_000,
+        ..Default::default()
+    };
+
+    let refused = broker.connect().ask(7, &request);
+
+    assert_eq!(refused.topics[0].error_code, ErrorCode::KAFKA_STORAGE_ERROR);
+    let why = refused.topics[0].error_message.as_deref();
+    assert_eq!(why, Some("controller 100: the disk is almost full"));
 }
 
 #[test]

@@ -11,9 +11,17 @@ impl Desk {
     /// The message for a refusal; one that sends the caller elsewhere says where.
     pub(super) fn refusal(&self, refusal: &Refusal) -> v1::Refusal {
         let kind = kind(refusal);
+        let message = match kind {
+            // Whoever reads this at a client has to know which node is to be looked at.
+            Kind::Unavailable => format!(
+                "controller {}: {refusal}",
+                self.quorum.addressing().controller_id().0
+            ),
+            _ => refusal.to_string(),
+        };
         v1::Refusal {
             kind: kind.into(),
-            message: refusal.to_string(),
+            message,
             active: (kind == Kind::NotActive).then(|| self.active_address()).flatten(),
         }
     }
