@@ -134,16 +134,7 @@ fn answer(
         }
         ApiKey::IncrementalAlterConfigs => {
             let asked = IncrementalAlterConfigsRequest::decode(version, reader).unwrap();
-            let result = |resource: &AlterConfigsResource| AlterConfigsResourceResponse {
-                resource_type: resource.resource_type,
-                resource_name: resource.resource_name.clone(),
-                ..Default::default()
-            };
-            let answer = IncrementalAlterConfigsResponse {
-                responses: asked.resources.iter().map(result).collect(),
-                ..Default::default()
-            };
-            reply(header, &answer)
+            reply(header, &altered(&asked))
         }
         ApiKey::FindCoordinator => reply(
             header,
@@ -252,6 +243,18 @@ fn page(second: bool) -> DescribeTopicPartitionsResponse {
     DescribeTopicPartitionsResponse {
         topics: vec![topic],
         next_cursor: (!second).then_some(cursor),
+        ..Default::default()
+    }
+}
+
+fn altered(asked: &IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse {
+    let result = |resource: &AlterConfigsResource| AlterConfigsResourceResponse {
+        resource_type: resource.resource_type,
+        resource_name: resource.resource_name.clone(),
+        ..Default::default()
+    };
+    IncrementalAlterConfigsResponse {
+        responses: asked.resources.iter().map(result).collect(),
         ..Default::default()
     }
 }
