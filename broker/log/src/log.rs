@@ -73,7 +73,7 @@ enum Identity {
 enum EpochsFile {
     /// Every epoch, or at least every one that has a record.
     Current,
-    /// It lacks the newest epoch, which has no record yet.
+    /// It lacks the newest epoch, which has no record yet, or has epochs that lie before the log start.
     Behind,
 }
 
@@ -317,6 +317,19 @@ impl Log {
         self.epochs = Arc::new(epochs);
         self.publish_now();
         Ok(())
+    }
+
+    /// Shows a history from which the oldest epochs are gone. Where a full disk has no room for it, the file is told with
+    /// the next record: deleting records is what makes room, and a restart forgets what lies before the log start anyway.
+    pub(crate) fn raise_epochs(&mut self, epochs: EpochHistory) -> Result<(), LogFault> {
+        match self.replace_epochs(epochs.clone()) {
+            Err(LogFault::DiskFull { .. }) => {
+                self.epochs = Arc::new(epochs);
+                self.epochs_file = EpochsFile::Behind;
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     pub(crate) fn note_unsynced(&mut self, path: PathBuf) {

@@ -39,12 +39,16 @@ impl Log {
     /// # Errors
     /// Faults of the disk.
     pub fn delete_old_segments(&mut self, now: WallMs) -> Result<Vec<DeletedSegment>, LogFault> {
-        let rules = self.deletable(now)?;
+        let mut rules = self.deletable(now)?;
+        if rules.len() == self.segments.len() {
+            match self.roll(self.bounds.log_end, now) {
+                // On a full disk the others go all the same: that makes room for it.
+                Err(LogFault::DiskFull { .. }) => drop(rules.pop()),
+                rolled => rolled?,
+            }
+        }
         if rules.is_empty() {
             return Ok(Vec::new());
-        }
-        if rules.len() == self.segments.len() {
-            self.roll(self.bounds.log_end, now)?;
         }
         let first_kept = self.segments[rules.len()].base;
         let start = self

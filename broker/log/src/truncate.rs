@@ -117,7 +117,7 @@ impl Log {
             self.bounds.last_stable = self.bounds.last_stable.max(to);
             let mut epochs = (*self.epochs).clone();
             if epochs.truncate_from_start(to) == EpochChange::Changed {
-                self.replace_epochs(epochs)?;
+                self.raise_epochs(epochs)?;
             }
             self.publish_now();
         }

@@ -285,3 +285,42 @@ fn retention_by_age_may_take_everything() {
     assert_eq!(log.delete_old_segments(WallMs(i64::MAX)).unwrap(), []);
     assert_eq!(append(&mut log, &at_time(NOW.0)).first, Offset(20));
 }
+
+/// Who has no room deletes records to make some: that must not need room itself.
+#[test]
+fn a_full_disk_does_not_keep_records_from_being_deleted() {
+    let config = LogConfig {
+        retention_ms: Some(1_000),
+        ..small()
+    };
+    let (disk, mut log) = fresh(config.clone());
+    for n in 0..40 {
+        let epoch = i32::try_from(n).unwrap() / 5;
+        log.append_as_leader(&at_time(NOW.0 + n), by_leader(epoch))
+            .unwrap();
+    }
+    publish_all(&mut log);
+    disk.set_capacity(Some(0));
+
+    assert_eq!(log.raise_log_start(Offset(12)).unwrap(), Offset(12));
+    let deleted = log.delete_old_segments(WallMs(NOW.0 + 1_040)).unwrap();
+    let kept = files(&disk, ".log");
+    assert_eq!(
+        kept.len(),
+        1,
+        "all but the last, which needs a next one: {kept:?}"
+    );
+    assert!(!deleted.is_empty());
+
+    disk.set_capacity(None);
+    log.append_as_leader(&values(1), by_leader(7)).unwrap();
+    let (end, shown) = (log.log_end(), log.view().epochs());
+    let opening = Opening {
+        log_start: log.log_start(),
+        ..recovering(0)
+    };
+    drop(log);
+    let (log, report) = reopen(&disk, config, opening);
+    assert_eq!((log.log_end(), report.tail_cut), (end, None));
+    assert_eq!(log.view().epochs(), shown);
+}
