@@ -5,7 +5,7 @@
 //! ends. Must not: fail because of damage, or serve any of it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use host::WallMs;
@@ -47,6 +47,8 @@ pub struct OpenReport {
     pub rebuilt_segments: u32,
     /// What was cut off, if the tail was bad.
     pub tail_cut: Option<TailCut>,
+    /// Files with the name of a segment that no segment of this log can be, as they are called now.
+    pub set_aside: Vec<PathBuf>,
 }
 
 /// A damaged tail that recovery removed.
@@ -241,6 +243,16 @@ impl Recovery<'_> {
         for (place, (base, (sizes, indexes))) in listing.segments.iter().enumerate() {
             let last = place + 1 == bases.len();
             let behind_point = from.is_some_and(|from| from <= place);
+            // A crash leaves segments behind a gap, but none that begins before the log ends or before what is durable does.
+            let may_be_foreign = match behind_point {
+                true => from == Some(place) || *base < self.log_end,
+                false => last || *indexes == Indexes::Missing,
+            };
+            if may_be_foreign && let Some(end) = self.end_before_foreign(*base, *sizes, last)? {
+                self.set_aside(*base)?;
+                self.log_end = end;
+                continue;
+            }
             let gap = from.is_some_and(|from| from < place)
                 && self.log_end < *base
                 && !self.config.cleanup.compacts();
@@ -260,6 +272,50 @@ impl Recovery<'_> {
             }
         }
         Ok(checked_from.unwrap_or(self.log_end))
+    }
+
+    /// Where the log ends, if a file has the name of a segment but cannot be one: no batch begins it, and the log does not
+    /// end where its name says. Somebody put it there. Taken for a segment it would move the log end, and records would be
+    /// cut off or offsets skipped.
+    fn end_before_foreign(
+        &self,
+        base: Offset,
+        sizes: FileSizes,
+        last: bool,
+    ) -> Result<Option<Offset>, LogFault> {
+        if self.config.cleanup.compacts() || self.begins_with_batch(base, sizes)? {
+            return Ok(None);
+        }
+        match self.segments.last() {
+            Some(previous) => Ok(find_end(previous)?.filter(|end| *end != base)),
+            // The oldest one: what follows must not go because of it.
+            None => Ok((!last).then_some(self.log_end)),
+        }
+    }
+
+    fn begins_with_batch(&self, base: Offset, sizes: FileSizes) -> Result<bool, LogFault> {
+        let segment = old_segment(self.host, self.dir, base, sizes);
+        let mut scanner = segment.scan(0, sizes.log, ReadAhead::Little)?;
+        match scanner.next_header() {
+            Ok(found) => Ok(found.is_some_and(|found| base.0 <= found.header.base_offset)),
+            Err(ScanStop::Bad { .. }) => Ok(false),
+            Err(ScanStop::Fault(fault)) => Err(fault),
+        }
+    }
+
+    /// Takes the name away from a file that is none of the log's, and deletes nothing.
+    fn set_aside(&mut self, base: Offset) -> Result<(), LogFault> {
+        for path in Segment::paths(self.dir, base) {
+            let mut stray = path.as_os_str().to_owned();
+            stray.push(".stray");
+            let stray = PathBuf::from(stray);
+            match self.host.disk.rename(&path, &stray) {
+                Ok(()) => self.report.set_aside.push(stray),
+                Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+                Err(e) => return Err(LogFault::io("rename", &path)(e)),
+            }
+        }
+        Ok(())
     }
 
     /// Takes a segment as it is; false if it cannot be taken so.

@@ -438,3 +438,69 @@ fn opening_an_empty_directory_begins_a_log() {
     append(&mut log, &values(1));
     assert_eq!(log.log_end(), Offset(1));
 }
+
+fn put(disk: &SimDisk, base: i64, bytes: &[u8]) {
+    let path = dir().join(format!("{base:020}.log"));
+    disk.open(&path, OpenHow::CreateNew)
+        .unwrap()
+        .write_at(bytes, 0)
+        .unwrap();
+}
+
+/// Somebody copies a file into the directory that has the name of a segment and holds something else. It moved the log
+/// end: up, so that offsets were skipped, or down, so that records were gone.
+#[test]
+fn a_file_that_only_has_the_name_of_a_segment_moves_no_end() {
+    for opening in [clean(), recovering(0), recovering(120)] {
+        for (base, bytes) in [(7, &b"junk\n"[..]), (7, b""), (700, b"junk\n"), (700, b"")] {
+            let (disk, mut log) = written(small_segments());
+            let job = log.close().unwrap().unwrap();
+            log.synced(job.run().unwrap());
+            let before = read_all(&log.view(), Offset::ZERO);
+            drop(log);
+            put(&disk, base, bytes);
+            let (mut log, _) = reopen(&disk, small_segments(), opening);
+
+            assert_eq!(log.log_end(), Offset(120), "{base} {bytes:?} {opening:?}");
+            assert_eq!(read_all(&log.view(), Offset::ZERO), before);
+            assert_eq!(append(&mut log, &values(1)).first, Offset(120));
+        }
+    }
+}
+
+#[test]
+fn a_file_that_only_has_the_name_of_a_segment_is_set_aside_and_told() {
+    let (disk, mut log) = fresh(small_segments());
+    assert!(log.close().unwrap().is_some());
+    drop(log);
+    put(&disk, 700, b"junk\n");
+    let (mut log, report) = reopen(&disk, small_segments(), clean());
+
+    assert_eq!((log.log_start(), log.log_end()), (Offset::ZERO, Offset::ZERO));
+    let stray = dir().join("00000000000000000700.log.stray");
+    assert_eq!(report.set_aside, [stray.clone()]);
+    assert_eq!(disk.read_file(&stray, 100).unwrap(), b"junk\n");
+    assert_eq!(append(&mut log, &values(1)).first, Offset::ZERO);
+}
+
+#[test]
+fn a_foreign_file_before_the_oldest_segment_costs_no_record() {
+    let (disk, mut log) = fresh(small_segments());
+    log.restart_at(Offset(500)).unwrap();
+    for _ in 0..40 {
+        append(&mut log, &sized(3, 30));
+    }
+    let job = log.close().unwrap().unwrap();
+    log.synced(job.run().unwrap());
+    let before = read_all(&log.view(), Offset(500));
+    drop(log);
+    put(&disk, 200, b"junk\n");
+    let opening = Opening {
+        log_start: Offset(500),
+        ..clean()
+    };
+    let (log, _) = reopen(&disk, small_segments(), opening);
+
+    assert_eq!((log.log_start(), log.log_end()), (Offset(500), Offset(620)));
+    assert_eq!(read_all(&log.view(), Offset(500)), before);
+}
