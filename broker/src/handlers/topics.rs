@@ -61,12 +61,7 @@ pub fn offline_replicas(image: &Image, listener: &str, partition: &Partition) ->
             let Some(broker) = image.brokers.get(replica) else {
                 return true;
             };
-            let directory_is_online = if directory.is_reserved() {
-                *directory != metadata::ids::DirectoryId::LOST
-            } else {
-                broker.directories.contains(directory)
-            };
-            broker.fenced || broker.endpoint(listener).is_none() || !directory_is_online
+            broker.fenced || broker.endpoint(listener).is_none() || !broker.has_online(*directory)
         })
         .map(|(replica, _)| replica.0)
         .collect()

@@ -115,7 +115,7 @@ fn judge<'a>(image: &'a Image, sender: BrokerId, wish: &InSyncProposal) -> Resul
     }
     members_are_sound(held, sender, wish)?;
     recovery_is_sound(held, wish)?;
-    members_are_eligible(image, wish)?;
+    members_are_eligible(image, held, wish)?;
     Ok(held)
 }
 
@@ -154,8 +154,8 @@ fn recovery_is_sound(held: &Partition, wish: &InSyncProposal) -> Result<(), Refu
     Ok(())
 }
 
-/// Row 11.
-fn members_are_eligible(image: &Image, wish: &InSyncProposal) -> Result<(), Refusal> {
+/// Row 11, and beyond Kafka: a replica whose directory failed holds nothing that an in-sync set could count on.
+fn members_are_eligible(image: &Image, held: &Partition, wish: &InSyncProposal) -> Result<(), Refusal> {
     for member in &wish.in_sync {
         let ineligible = |reason: String| {
             Err(Refusal::IneligibleReplica {
@@ -172,6 +172,9 @@ fn members_are_eligible(image: &Image, wish: &InSyncProposal) -> Result<(), Refu
         }
         if broker.fenced {
             return ineligible("it is fenced".to_owned());
+        }
+        if !image.replica_is_online(held, member.broker) {
+            return ineligible("the directory of its replica failed".to_owned());
         }
         if let Some(given) = member.epoch
             && given != broker.epoch

@@ -209,14 +209,7 @@ impl<'a> PartitionChange<'a> {
         let Some(broker) = self.image.brokers.get(&id) else {
             return false;
         };
-        let at = self.before.replicas.iter().position(|replica| *replica == id);
-        let directory = at.and_then(|at| self.before.directories.get(at));
-        let is_online = directory.is_none_or(|directory| {
-            *directory == DirectoryId::UNASSIGNED
-                || *directory == DirectoryId::MIGRATING
-                || broker.directories.contains(directory)
-        });
-        (arriving == Some(id) || broker.is_active()) && is_online
+        (arriving == Some(id) || broker.is_active()) && self.image.replica_is_online(self.before, id)
     }
 
     fn is_valid(&self, id: BrokerId) -> bool {

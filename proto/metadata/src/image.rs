@@ -68,6 +68,15 @@ impl Broker {
         !self.fenced && !self.in_controlled_shutdown
     }
 
+    /// Whether a directory of this broker works, as far as the cluster knows (R3.12).
+    #[must_use]
+    pub fn has_online(&self, directory: DirectoryId) -> bool {
+        match directory {
+            DirectoryId::UNASSIGNED | DirectoryId::MIGRATING => true,
+            chosen => self.directories.contains(&chosen),
+        }
+    }
+
     /// The endpoint under a listener name.
     #[must_use]
     pub fn endpoint(&self, listener: &str) -> Option<&Endpoint> {
@@ -120,6 +129,16 @@ impl Image {
     #[must_use]
     pub fn topic_named(&self, name: &str) -> Option<&Arc<Topic>> {
         self.topic_names.get(name).and_then(|id| self.topics.get(id))
+    }
+
+    /// Whether the directory works that holds a broker's replica of a partition (R3.12). Of a broker that is not
+    /// registered, nothing does.
+    #[must_use]
+    pub fn replica_is_online(&self, partition: &Partition, broker: BrokerId) -> bool {
+        let place = partition.replicas.iter().position(|replica| *replica == broker);
+        let directory = place.and_then(|place| partition.directories.get(place));
+        let registered = self.brokers.get(&broker);
+        registered.is_some_and(|broker| directory.is_none_or(|directory| broker.has_online(*directory)))
     }
 
     /// A partition by identity.

@@ -1,10 +1,13 @@
 //! Claims about what a change of the metadata asks of a broker, one test each.
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
+use metadata::ids::DirectoryId;
 use metadata::record::{ConfigResource, LeaderChange, Record};
+use metadata::uuid::Uuid;
 use proptest::prelude::*;
 
 use super::*;
+use crate::replica::Standing;
 use crate::testing::{
     TOPIC, brokers, changed, cluster, configured, fenced, led_by, partition, replay, with_orders,
 };
@@ -126,6 +129,22 @@ fn a_log_that_the_image_does_not_give_to_this_broker_is_a_stray() {
     assert_eq!(
         [stray("orders", 9), stray("payments", 0)],
         [Some(Stray::Unknown); 2]
+    );
+}
+
+/// What a peer holds in a directory that failed cannot be in sync (R3.12).
+#[test]
+fn a_peers_standing_is_that_of_the_directory_that_holds_its_replica() {
+    let before = with_orders(cluster(3), &[&[1, 2], &[1, 2]]);
+    let lost = vec![DirectoryId::UNASSIGNED, DirectoryId(Uuid(900))];
+    let after = changed(&before, 1, |record| record.directories = Some(lost));
+    let standing = |index| {
+        let assignment = Assignment::of(&after, partition(index), ME, MIN).unwrap();
+        assignment.registrations[&BrokerId(2)].standing
+    };
+    assert_eq!(
+        [standing(0), standing(1)],
+        [Standing::Active, Standing::DirectoryFailed]
     );
 }
 

@@ -15,7 +15,7 @@ const MIN_IN_SYNC_KEY: &str = "min.insync.replicas";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MinInSync(pub usize);
 
-/// Whether a broker may be in an in-sync set, as its registration says (R1.34).
+/// Whether a broker may be in the in-sync set of a partition, as its registration says (R1.34).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// Unfenced, and not about to leave.
@@ -24,6 +24,8 @@ pub enum Standing {
     Fenced,
     /// In controlled shutdown.
     ShuttingDown,
+    /// Trusted, but the directory of its replica failed.
+    DirectoryFailed,
 }
 
 /// The registration of a broker that holds a replica.
@@ -64,7 +66,7 @@ impl Assignment {
         let registrations = state
             .replicas
             .iter()
-            .filter_map(|id| Some((*id, registration(image, *id)?)));
+            .filter_map(|id| Some((*id, registration(image, state, *id)?)));
         Some(Self {
             partition,
             me,
@@ -86,14 +88,15 @@ fn effective(configured: MinInSync, replicas: usize) -> MinInSync {
     MinInSync(configured.0.min(replicas).max(1))
 }
 
-/// The registration of a broker as a replica's peer sees it.
+/// The registration of a broker as a peer of its replica of `partition` sees it.
 #[must_use]
-pub fn registration(image: &Image, broker: BrokerId) -> Option<Registration> {
+pub fn registration(image: &Image, partition: &Partition, broker: BrokerId) -> Option<Registration> {
     image.brokers.get(&broker).map(|registered| Registration {
         epoch: registered.epoch,
         standing: match (registered.fenced, registered.in_controlled_shutdown) {
             (true, _) => Standing::Fenced,
             (false, true) => Standing::ShuttingDown,
+            (false, false) if !image.replica_is_online(partition, broker) => Standing::DirectoryFailed,
             (false, false) => Standing::Active,
         },
     })

@@ -312,7 +312,11 @@ fn a_follower_below_watermark_or_epoch_start_is_not_proposed() {
 /// R3.57.
 #[test]
 fn a_follower_that_is_not_active_or_not_the_registered_one_is_not_proposed() {
-    for standing in [Standing::Fenced, Standing::ShuttingDown] {
+    for standing in [
+        Standing::Fenced,
+        Standing::ShuttingDown,
+        Standing::DirectoryFailed,
+    ] {
         let mut replica = two_of_three(log(10, 10), 1);
         let seen = replica.assignment().clone().standing(3, standing);
         let _ = replica.assigned(seen, at(1));
