@@ -210,9 +210,12 @@ pub fn of_read(error: &ReadError) -> ErrorCode {
     }
 }
 
-/// The machine failed.
-pub fn of_fault(_: &LogFault) -> ErrorCode {
-    ErrorCode::KAFKA_STORAGE_ERROR
+/// The machine failed, or its disk holds something else than was written.
+pub fn of_fault(fault: &LogFault) -> ErrorCode {
+    match fault {
+        LogFault::Damaged { .. } => ErrorCode::CORRUPT_MESSAGE,
+        LogFault::DiskFull { .. } | LogFault::Io { .. } => ErrorCode::KAFKA_STORAGE_ERROR,
+    }
 }
 
 /// A fetch with a limit below 0 (F-10). Kafka answers UNKNOWN_SERVER_ERROR, which tells a client nothing.

@@ -259,7 +259,7 @@ impl Running {
         let incarnation = start_session(&node, from_node, life);
         start_following(&node, &lanes, incarnation, &told);
         let housekeeping = start_housekeeping(&node, &lanes, removals);
-        watch_directories(&node, &told);
+        watch_directories(&node, &lanes, &told);
         essential::spawn(
             "in-sync proposals",
             replication::isr::run(Arc::clone(&node), submitted),
@@ -362,11 +362,14 @@ impl Running {
         let epoch = lifecycle::epoch_to_mark(self.node.epoch(), dirs.previous_epoch());
         let written = tokio::task::spawn_blocking(move || {
             // The checkpoints tell of logs that were not opened, too; what lanes know would take their place.
-            if loading == Loading::Finished {
-                dirs.write_high_watermarks(&marks)?;
-                dirs.write_recovery(&marks)?;
-            }
-            epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch, loading))
+            let written = match loading {
+                Loading::Finished => dirs
+                    .write_high_watermarks(&marks)
+                    .and(dirs.write_recovery(&marks)),
+                Loading::Unfinished => Ok(()),
+            };
+            // A directory that lacks something is not marked; the others are.
+            written.and(epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch, loading)))
         });
         match written.await {
             Ok(Ok(())) => {}
@@ -388,6 +391,10 @@ impl Running {
             Cause::DirectoryFailureNotReported(directory) => Outcome::Failed(format!(
                 "the failure of log directory {directory} could not be reported"
             )),
+            Cause::EveryDirectoryFailed => Outcome::Failed(
+                "every log directory is offline; see to the disks of log.dirs, then start this broker again"
+                    .into(),
+            ),
         }
     }
 
@@ -495,20 +502,28 @@ fn start_housekeeping(
     ]
 }
 
-/// Tells the session of directories that failed (R1.14).
-fn watch_directories(node: &Arc<Node>, told: &UnboundedSender<Told>) {
-    let (dirs, told) = (Arc::clone(&node.dirs), told.clone());
+/// Tells the lanes and the session of directories that failed (R1.14, L-55).
+fn watch_directories(node: &Arc<Node>, lanes: &[LaneHandle], told: &UnboundedSender<Told>) {
+    let (dirs, lanes, told) = (Arc::clone(&node.dirs), lanes.to_vec(), told.clone());
     tokio::spawn(async move {
-        let mut known = Vec::new();
+        let mut known = 0;
         loop {
             dirs.another_failed().await;
-            for directory in dirs.failed_ids() {
-                if !known.contains(&directory) {
-                    known.push(directory);
-                    if told.send(Told::DirectoryFailed(directory)).is_err() {
-                        return;
-                    }
-                }
+            let failed = dirs.failed();
+            for dir in &failed[known..] {
+                // What lies there stops fetching before the controller is told: it must not seem to be in sync after that.
+                lanes
+                    .iter()
+                    .for_each(|lane| lane.send(Event::DirectoryFailed(*dir)));
+                // The session lives as long as the node.
+                let _ = told.send(Told::DirectoryFailed(dirs.id(*dir)));
+            }
+            known = failed.len();
+            if known == dirs.count() {
+                error!(
+                    "every log directory is offline, and the broker stops: see to the disks of log.dirs, then start it again"
+                );
+                let _ = told.send(Told::EveryDirectoryFailed);
             }
         }
     });

@@ -110,6 +110,8 @@ pub enum Event {
     LogsRecovered,
     /// A log directory failed.
     DirectoryFailed(DirectoryId),
+    /// Every log directory failed.
+    EveryDirectoryFailed,
     /// The process is asked to stop.
     ShutdownAsked,
     /// Time has passed.
@@ -178,6 +180,8 @@ pub enum Cause {
     RegistrationRefused(String),
     /// A failed directory could not be reported in time (R1.14).
     DirectoryFailureNotReported(DirectoryId),
+    /// None of its log directories works any more (L-55).
+    EveryDirectoryFailed,
 }
 
 /// Where a broker is in its life.
@@ -327,6 +331,8 @@ impl Lifecycle {
                 self.session.ask_at_once(now);
                 Vec::new()
             }
+            // Nothing is left that it could serve or hand over: the goodbye moves what it leads at once.
+            Event::EveryDirectoryFailed => self.stop(Cause::EveryDirectoryFailed),
             Event::ShutdownAsked => self.shutdown_asked(now),
             Event::Tick => self.expired(now),
         };

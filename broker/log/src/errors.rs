@@ -39,6 +39,12 @@ pub enum LogFault {
 }
 
 impl LogFault {
+    /// Whether the log directory cannot be used any more. A full disk recovers, and damaged bytes concern one log; of any
+    /// other error nobody knows what it leaves (L-55).
+    pub fn fails_directory(&self) -> bool {
+        matches!(self, LogFault::Io { .. })
+    }
+
     pub(crate) fn io(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogFault {
         move |source| {
             let path = path.to_owned();

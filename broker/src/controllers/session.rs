@@ -45,6 +45,8 @@ pub enum Told {
     Applied(MetadataOffset),
     /// A log directory failed.
     DirectoryFailed(metadata::ids::DirectoryId),
+    /// Every log directory failed.
+    EveryDirectoryFailed,
     /// The process is asked to stop.
     ShutdownAsked,
 }
@@ -136,6 +138,7 @@ impl Session {
                         Event::Applied(offset)
                     }
                     Some(Incoming::Told(Told::DirectoryFailed(directory))) => Event::DirectoryFailed(directory),
+                    Some(Incoming::Told(Told::EveryDirectoryFailed)) => Event::EveryDirectoryFailed,
                     Some(Incoming::Told(Told::ShutdownAsked)) => Event::ShutdownAsked,
                     None => return,
                 },

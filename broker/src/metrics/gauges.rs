@@ -172,7 +172,7 @@ fn of_dirs(node: &Node, gathered: &mut Gathered) {
     gathered.gauge(
         "kafka_log_logmanager_offlinelogdirectorycount",
         "Log directories that do not work any more.",
-        node.dirs.failed_ids().len() as f64,
+        node.dirs.failed().len() as f64,
     );
     for (_, standing) in node.dirs.standings() {
         let path = standing.path.display().to_string();

@@ -2,12 +2,15 @@
 //!
 //! Must not: open a log. Lanes do, each its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use broker_core::names::{self, Lies, Names};
+use broker_core::time::Moment;
 use host::Clock;
 use metadata::ids::{BrokerEpoch, DirectoryId, TopicId};
 use parking_lot::Mutex;
@@ -15,8 +18,9 @@ use partition_log::{
     DirOwner, Log, LogConfig, LogDir, LogDirError, LogFault, LogHost, Offset, OpenReport, TopicPartition,
 };
 use tokio::sync::Notify;
-use tracing::{debug, warn};
+use tracing::{debug, error, info, warn};
 
+use super::faults::Room;
 use super::recovery::RecoveryProgress;
 use crate::seam;
 
@@ -157,6 +161,10 @@ pub struct Dirs {
     cuts: Mutex<Cuts>,
     failed: Mutex<Vec<DirIndex>>,
     another_failed: Notify,
+    /// By directory.
+    rooms: Mutex<Vec<Room>>,
+    /// What a directory lacks to be marked clean.
+    missing: Mutex<BTreeSet<(DirIndex, &'static str)>>,
     /// Of logs that were not closed in order.
     recovery: Arc<RecoveryProgress>,
     /// When the checkpoint of recovery points was last written because logs had been recovered.
@@ -249,6 +257,8 @@ impl Dirs {
             clock,
             recovery: Arc::new(RecoveryProgress::of(to_recover)),
             recovery_written_ms: AtomicI64::new(0),
+            rooms: Mutex::new(vec![Room::default(); dirs.len()]),
+            missing: Mutex::default(),
             dirs,
             placed: Mutex::new(placed),
             owners: Mutex::default(),
@@ -263,13 +273,9 @@ impl Dirs {
         self.dirs.iter().map(|dir| dir.id).collect()
     }
 
-    /// The ids of those that failed.
-    pub fn failed_ids(&self) -> Vec<DirectoryId> {
-        self.failed
-            .lock()
-            .iter()
-            .map(|DirIndex(index)| self.dirs[*index].id)
-            .collect()
+    /// The id of one.
+    pub fn id(&self, dir: DirIndex) -> DirectoryId {
+        self.dirs[dir.0].id
     }
 
     /// Every directory as it is now. Asks the disks.
@@ -317,19 +323,73 @@ impl Dirs {
             .then_some(BrokerEpoch(first))
     }
 
+    /// `what` could not be done, to `whom`. The one place where a fault of the disk is told, and where a directory fails
+    /// because of it (L-55). A full disk is no failure: what was to be written is refused, and that is told once a minute.
+    pub fn report(&self, dir: DirIndex, what: &'static str, whom: &dyn Display, fault: &LogFault) {
+        let directory = self.dirs[dir.0].path.display();
+        if let LogFault::DiskFull { .. } = fault {
+            match self.rooms.lock()[dir.0].refused(self.now()) {
+                Some(refused) => error!(%directory, refused, last = what, %whom, %fault,
+                    "the disk is full: writes are refused until there is room"),
+                None => debug!(%directory, what, %whom, %fault, "refused on a full disk"),
+            }
+            return;
+        }
+        if self.has_failed(dir) {
+            debug!(%directory, what, %whom, %fault, "in a directory that failed");
+            return;
+        }
+        match fault.fails_directory() {
+            true => {
+                error!(what, %whom, %fault, "the disk failed");
+                self.fail(dir);
+            }
+            false => error!(what, %whom, %fault, "the disk holds something else than was written"),
+        }
+    }
+
+    /// Something was written there.
+    fn written(&self, dir: DirIndex) {
+        if self.rooms.lock()[dir.0].written(self.now()) {
+            info!(directory = %self.dirs[dir.0].path.display(), "the disk has room again");
+        }
+    }
+
+    /// A log was not closed in order: the next start looks at it again.
+    pub fn was_not_closed(&self, dir: DirIndex) {
+        self.missing.lock().insert((dir, "a log"));
+    }
+
+    fn now(&self) -> Moment {
+        Moment::from_start(Duration::from_nanos(self.clock.now().0))
+    }
+
     /// A directory does not work any more.
-    pub fn fail(&self, dir: DirIndex) {
+    fn fail(&self, dir: DirIndex) {
         let mut failed = self.failed.lock();
         if !failed.contains(&dir) {
             failed.push(dir);
+            error!(directory = %self.dirs[dir.0].path.display(), failed = failed.len(), of = self.dirs.len(),
+                "a log directory is offline: its replicas stay out of service until the disk works and this broker is \
+                restarted");
             self.another_failed.notify_one();
         }
     }
 
-    /// The directory that holds, or would hold, this partition does not work any more.
-    pub fn fail_holding(&self, partition: &TopicPartition) {
+    /// Whether a directory does not work any more.
+    pub fn has_failed(&self, dir: DirIndex) -> bool {
+        self.failed.lock().contains(&dir)
+    }
+
+    /// Those that do not work any more.
+    pub fn failed(&self) -> Vec<DirIndex> {
+        self.failed.lock().clone()
+    }
+
+    /// The directory that holds this partition, or would hold it.
+    pub fn holding(&self, partition: &TopicPartition, assigned: DirectoryId) -> DirIndex {
         let known = self.placed.lock().get(partition).copied();
-        self.fail(known.unwrap_or_else(|| self.choose(DirectoryId::UNASSIGNED)));
+        known.unwrap_or_else(|| self.choose(assigned))
     }
 
     /// Waits until one more directory does not work any more.
@@ -361,6 +421,9 @@ impl Dirs {
             // The next start removes the files.
             self.take_name(partition, LogDir::delete_partition)?;
         } else if let Some(dir) = known {
+            if self.has_failed(dir) {
+                return Err(self.offline(dir));
+            }
             drop(owners);
             let (path, opening) = {
                 let log_dir = self.dirs[dir.0].log_dir.lock();
@@ -410,6 +473,10 @@ impl Dirs {
         now: host::WallMs,
     ) -> Result<(Log, DirIndex, OpenReport), LogFault> {
         let dir = self.choose(assigned);
+        if self.has_failed(dir) {
+            // All of them did: the broker is about to end.
+            return Err(self.offline(dir));
+        }
         self.forget_marks(partition, dir)?;
         let path = self.dirs[dir.0].log_dir.lock().partition_path(partition);
         let log = Log::create(&self.host, &path, config, seam::topic_to_log(topic), now)?;
@@ -418,7 +485,18 @@ impl Dirs {
         Ok((log, dir, OpenReport::default()))
     }
 
+    fn offline(&self, dir: DirIndex) -> LogFault {
+        LogFault::Io {
+            doing: "use",
+            path: self.dirs[dir.0].path.clone(),
+            source: std::io::Error::other("the log directory is offline"),
+        }
+    }
+
     fn tell(&self, partition: &TopicPartition, report: &OpenReport) {
+        if !report.set_aside.is_empty() {
+            warn!(%partition, files = ?report.set_aside, "files that are no segments of this log are set aside");
+        }
         if let Some(cut) = &report.tail_cut {
             warn!(%partition, log_end = cut.log_end.0, removed_bytes = cut.removed_bytes, why = %cut.why,
                 "a damaged tail was cut off");
@@ -583,6 +661,7 @@ impl Dirs {
     /// Faults of the disk.
     pub fn write_high_watermarks(&self, marks: &[Marks]) -> Result<(), LogFault> {
         self.each(
+            "the watermarks",
             marks,
             |mark| mark.high_watermark,
             LogDir::high_watermark,
@@ -595,18 +674,21 @@ impl Dirs {
     /// # Errors
     /// Faults of the disk.
     pub fn write_recovery(&self, marks: &[Marks]) -> Result<(), LogFault> {
-        self.each(
+        let points = self.each(
+            "the recovery points",
             marks,
             |mark| mark.recovery_point,
             LogDir::recovery_point,
             LogDir::write_recovery_points,
-        )?;
-        self.each(
+        );
+        let starts = self.each(
+            "the log starts",
             marks,
             |mark| mark.log_start,
             LogDir::log_start,
             LogDir::write_log_starts,
-        )
+        );
+        points.and(starts)
     }
 
     /// The logs on the disk that this process has not opened: there was no room, or they are damaged, or it has not come
@@ -618,16 +700,22 @@ impl Dirs {
         unopened.map(|(name, dir)| (name.clone(), *dir)).collect()
     }
 
-    /// Writes one checkpoint. Where a mark is void, or the log was not opened, what is written already stays.
+    /// Writes one checkpoint in every directory that works. Where a mark is void, or the log was not opened, what is written
+    /// already stays. What cannot be written in one is reported here, and keeps no other from being written.
     fn each(
         &self,
+        what: &'static str,
         marks: &[Marks],
         noted: impl Fn(&Marks) -> Offset,
         held: impl Fn(&LogDir, &TopicPartition) -> Option<Offset>,
         write: impl Fn(&mut LogDir, &[(TopicPartition, Offset)]) -> Result<(), LogFault>,
     ) -> Result<(), LogFault> {
         let unopened = self.unopened();
+        let mut all = Ok(());
         for (index, dir) in self.dirs.iter().enumerate() {
+            if self.has_failed(DirIndex(index)) {
+                continue;
+            }
             let mut log_dir = dir.log_dir.lock();
             let mut here: Vec<_> = {
                 let cuts = self.cuts.lock();
@@ -645,9 +733,30 @@ impl Dirs {
             };
             let others = unopened.iter().filter(|(_, lies_in)| lies_in.0 == index);
             here.extend(others.filter_map(|(name, _)| Some((name.clone(), held(&log_dir, name)?))));
-            write(&mut log_dir, &here)?;
+            let written = write(&mut log_dir, &here);
+            drop(log_dir);
+            all = all.and(self.checkpointed(DirIndex(index), what, written));
         }
-        Ok(())
+        all
+    }
+
+    fn checkpointed(
+        &self,
+        dir: DirIndex,
+        what: &'static str,
+        written: Result<(), LogFault>,
+    ) -> Result<(), LogFault> {
+        match &written {
+            Ok(()) => {
+                self.missing.lock().remove(&(dir, what));
+                self.written(dir);
+            }
+            Err(fault) => {
+                self.missing.lock().insert((dir, what));
+                self.report(dir, "a checkpoint cannot be written", &what, fault);
+            }
+        }
+        written
     }
 
     /// Marks a clean shutdown in every directory that works. Last of all (L-24). Where not every log had been opened, only
@@ -656,16 +765,18 @@ impl Dirs {
     /// # Errors
     /// Faults of the disk.
     pub fn mark_clean(&self, epoch: BrokerEpoch, loading: Loading) -> Result<(), LogFault> {
-        let failed = self.failed.lock().clone();
+        let (failed, missing) = (self.failed(), self.missing.lock().clone());
         let unopened = self.unopened();
+        let mut all = Ok(());
         for (index, dir) in self.dirs.iter().enumerate() {
             let all_opened = loading == Loading::Finished && unopened.values().all(|other| other.0 != index);
-            let is_clean = all_opened || dir.was_clean;
+            let is_whole = missing.iter().all(|(lacks, _)| lacks.0 != index);
+            let is_clean = (all_opened || dir.was_clean) && is_whole;
             if is_clean && !failed.contains(&DirIndex(index)) {
-                dir.log_dir.lock().mark_clean(epoch.0)?;
+                all = all.and(dir.log_dir.lock().mark_clean(epoch.0));
             }
         }
-        Ok(())
+        all
     }
 
     /// The machine that the logs live on.

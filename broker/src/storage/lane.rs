@@ -21,7 +21,7 @@ use tokio::sync::oneshot;
 use wire::batch::Batch;
 
 use super::closing;
-use super::dirs::Marks;
+use super::dirs::{DirIndex, Marks};
 use super::follower::FetchedPart;
 use super::owned::{Owned, Unopened, Wish};
 use super::shared::Shared;
@@ -90,6 +90,8 @@ pub enum Event {
     Synced(PartitionId, Synced),
     /// What is to be written into the checkpoints?
     Marks(oneshot::Sender<Vec<Marks>>),
+    /// A log directory failed.
+    DirectoryFailed(DirIndex),
     /// Old segments may go (L-30 to L-33), and producers that are silent (T-9).
     Retain,
     /// Close every log and end.
@@ -282,11 +284,10 @@ impl Lane {
                 let marks = self.owned.values_mut().filter_map(|owned| owned.marks(shared));
                 let _ = reply.send(marks.collect());
             }
-            Event::Retain => {
-                for owned in self.owned.values_mut() {
-                    owned.retain(&self.shared, &mut self.waits);
-                }
+            Event::DirectoryFailed(dir) => {
+                self.each(|owned, shared, waits| owned.directory_failed(dir, shared, waits));
             }
+            Event::Retain => self.each(Owned::retain),
             Event::Close(reply) => {
                 self.sync_and_answer();
                 let owned = self.owned.drain().map(|(_, owned)| owned);
@@ -300,6 +301,12 @@ impl Lane {
 
     fn with(&mut self, partition: PartitionId, act: impl FnOnce(&mut Owned, &Shared, &mut Waits)) {
         if let Some(owned) = self.owned.get_mut(&partition) {
+            act(owned, &self.shared, &mut self.waits);
+        }
+    }
+
+    fn each(&mut self, act: impl Fn(&mut Owned, &Shared, &mut Waits)) {
+        for owned in self.owned.values_mut() {
             act(owned, &self.shared, &mut self.waits);
         }
     }

@@ -4,7 +4,10 @@
 
 mod closing;
 pub mod dirs;
+pub mod faults;
 pub mod follower;
+#[cfg(test)]
+mod full_disk;
 pub mod hosted;
 #[cfg(test)]
 mod lag_tests;

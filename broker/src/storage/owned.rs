@@ -19,10 +19,10 @@ use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch};
 use metadata::image::Image;
 use partition_log::{
     AppendError, AppendOutcome, AppendRefusal, Appended, CleanupPolicy, LeaderAppend, Log, LogFault,
-    OpenReport, Origin, SyncJob, SyncNeed, Synced, TopicPartition,
+    OpenReport, Origin, ReadError, SyncJob, SyncNeed, Synced, TopicPartition,
 };
 use tokio::sync::oneshot;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 use wire::batch::Batch;
 
 use super::dirs::{DirIndex, Marks};
@@ -109,13 +109,12 @@ impl Owned {
         let (log, dir, report) = match opened {
             Ok(opened) => opened,
             Err(fault) => {
-                error!(partition = %name, %fault, "a log cannot be opened");
-                match fault {
-                    LogFault::DiskFull { .. } => return Err(Unopened::NoRoom),
-                    LogFault::Io { .. } => shared.dirs.fail_holding(&name),
-                    _ => {}
-                }
-                return Err(Unopened::ForGood);
+                let dir = shared.dirs.holding(&name, assigned);
+                shared.dirs.report(dir, "a log cannot be opened", &name, &fault);
+                return Err(match fault {
+                    LogFault::DiskFull { .. } => Unopened::NoRoom,
+                    LogFault::Io { .. } | LogFault::Damaged { .. } => Unopened::ForGood,
+                });
             }
         };
         let now = shared.now();
@@ -150,7 +149,7 @@ impl Owned {
         owned.carry_out(shared, waits, effects);
         // Thousands may be opened in one go, and few of them are written to at once.
         owned.save_recovery(shared, &report);
-        owned.put_away();
+        owned.put_away(shared);
         Ok(owned)
     }
 
@@ -204,21 +203,12 @@ impl Owned {
                 }
             }
             Err(error) => {
-                let failed = matches!(error, AppendError::Fault(LogFault::Io { .. }));
                 self.count_failure(&error, batch);
+                let log_start = self.log.log_start();
                 if let AppendError::Fault(fault) = &error {
-                    error!(partition = %self.hosted.name, %fault, "an append failed");
+                    self.faulted(shared, waits, "an append failed", fault);
                 }
-                ticket.0.report(
-                    ticket.1,
-                    PartState::Failed {
-                        error,
-                        log_start: self.log.log_start(),
-                    },
-                );
-                if failed {
-                    self.fail(shared, waits);
-                }
+                ticket.0.report(ticket.1, PartState::Failed { error, log_start });
             }
         }
     }
@@ -366,10 +356,10 @@ impl Owned {
         if self.log.config().cleanup == CleanupPolicy::Compact {
             return Err(DeletionFailure::NotByPolicy);
         }
-        self.log.raise_log_start(seam::to_log(start.0)).map_err(|error| {
-            error!(partition = %self.hosted.name, %error, "the log start cannot be raised");
-            DeletionFailure::Fault
-        })?;
+        if let Err(error) = self.log.raise_log_start(seam::to_log(start.0)) {
+            self.log_start_stays(shared, waits, &error);
+            return Err(DeletionFailure::Fault);
+        }
         info!(partition = %self.hosted.name, log_start = start.0.0, "records deleted");
         let moved = self.replica.log_start_moved(start);
         self.carry_out(shared, waits, moved);
@@ -404,6 +394,9 @@ impl Owned {
 
     /// Time has passed.
     pub fn tick(&mut self, shared: &Shared, waits: &mut Waits, now: Moment) {
+        if self.is_offline() {
+            return;
+        }
         if self.replica.next_tick().is_some_and(|due| due <= now) {
             let effects = self.replica.tick(now);
             self.carry_out(shared, waits, effects);
@@ -413,15 +406,15 @@ impl Owned {
             self.used(shared);
         }
         if self.files_are_open && IDLE_AFTER < now.since(self.last_used) {
-            self.put_away();
+            self.put_away(shared);
         }
         self.sync_when_due(shared, now);
     }
 
     /// Gives its files back.
-    fn put_away(&mut self) {
+    fn put_away(&mut self, shared: &Shared) {
         if let Err(fault) = self.log.release_idle() {
-            warn!(partition = %self.hosted.name, %fault, "an idle log cannot be put away");
+            self.report(shared, "an idle log cannot be put away", &fault);
         }
         self.files_are_open = false;
     }
@@ -445,7 +438,7 @@ impl Owned {
             .dirs
             .recovered(&self.hosted.name, self.dir, point, shared.wall())
         {
-            warn!(partition = %self.hosted.name, %fault, "the recovery point cannot be written");
+            self.report(shared, "the recovery point cannot be written", &fault);
         }
     }
 
@@ -497,8 +490,8 @@ impl Owned {
                     self.hosted.waits.wake(Wake::WatermarkMoved);
                 }
                 Effect::LogStartMoved { to } => {
-                    if let Err(fault) = self.log.raise_log_start(seam::to_log(to.0)) {
-                        warn!(partition = %self.hosted.name, %fault, "the log start cannot be raised");
+                    if let Err(error) = self.log.raise_log_start(seam::to_log(to.0)) {
+                        self.log_start_stays(shared, waits, &error);
                     }
                 }
                 Effect::ProposeIsr(proposal) => {
@@ -559,7 +552,7 @@ impl Owned {
                 shared.syncs.sync(self.dir, Sync { partition, job, lane });
             }
             Ok(None) => {}
-            Err(fault) => warn!(partition = %self.hosted.name, %fault, "nothing can be synced"),
+            Err(fault) => self.report(shared, "nothing can be synced", &fault),
         }
     }
 
@@ -568,15 +561,46 @@ impl Owned {
         self.log.synced(synced);
     }
 
-    /// The disk failed under this log: it serves nothing any more, and the heartbeat tells the controller.
-    fn fail(&mut self, shared: &Shared, waits: &mut Waits) {
+    /// The disk would not do something. Where that fails the directory, the log serves nothing any more, and the heartbeat
+    /// tells the controller.
+    fn faulted(&mut self, shared: &Shared, waits: &mut Waits, what: &'static str, fault: &LogFault) {
+        self.report(shared, what, fault);
+        if fault.fails_directory() {
+            self.leave_service(shared, waits);
+        }
+    }
+
+    fn report(&self, shared: &Shared, what: &'static str, fault: &LogFault) {
         // Where the next topic of this name has taken it, the files went with the name, and the disk is well.
         if shared.dirs.has_name(&self.hosted.name, self.hosted.id.topic) {
-            shared.dirs.fail(self.dir);
+            shared.dirs.report(self.dir, what, &self.hosted.name, fault);
         }
+    }
+
+    fn log_start_stays(&mut self, shared: &Shared, waits: &mut Waits, error: &ReadError) {
+        let what = "the log start cannot be raised";
+        match error {
+            ReadError::Fault(fault) => self.faulted(shared, waits, what, fault),
+            ReadError::OffsetOutOfRange { .. } => error!(partition = %self.hosted.name, %error, what),
+        }
+    }
+
+    /// A directory failed: what lies there is neither served nor fetched for any more, whether or not the disk would still
+    /// answer for it (L-55). A replica that went on would be taken back into in-sync sets.
+    pub fn directory_failed(&mut self, dir: DirIndex, shared: &Shared, waits: &mut Waits) {
+        if self.dir == dir {
+            self.leave_service(shared, waits);
+        }
+    }
+
+    fn leave_service(&mut self, shared: &Shared, waits: &mut Waits) {
         let effects = self.replica.log_failed();
         self.carry_out(shared, waits, effects);
         self.publish_role();
+    }
+
+    fn is_offline(&self) -> bool {
+        matches!(self.replica.role(), Role::Offline(_))
     }
 
     /// What is written into the checkpoints; nothing when the name is another topic's by now.
@@ -599,6 +623,9 @@ impl Owned {
 
     /// Deletes what retention allows, and forgets silent producers.
     pub fn retain(&mut self, shared: &Shared, waits: &mut Waits) {
+        if self.is_offline() {
+            return;
+        }
         let now = shared.wall();
         self.log.expire_producers(now);
         match self.log.delete_old_segments(now) {
@@ -613,7 +640,7 @@ impl Owned {
                 // Whoever removes them lives as long as the node.
                 let _ = shared.doomed.send((DELETED_KEPT, Doomed::Files(paths)));
             }
-            Err(fault) => warn!(partition = %self.hosted.name, %fault, "old segments cannot be deleted"),
+            Err(fault) => self.faulted(shared, waits, "old segments cannot be deleted", &fault),
         }
     }
 
@@ -631,7 +658,9 @@ impl Owned {
                 let _ = shared.doomed.send((DELETED_KEPT, Doomed::Partition(dir, path)));
             }
             Ok(None) => {}
-            Err(fault) => error!(partition = %self.hosted.name, %fault, "a log cannot be deleted"),
+            Err(fault) => shared
+                .dirs
+                .report(self.dir, "a log cannot be deleted", &self.hosted.name, &fault),
         }
     }
 
@@ -642,24 +671,24 @@ impl Owned {
     /// Faults of the disk: the log is recovered at the next start.
     pub fn close(&mut self, shared: &Shared) -> Result<Option<SyncJob>, LogFault> {
         shared.partitions.remove(self.hosted.id);
+        if shared.dirs.has_failed(self.dir) {
+            return Ok(None);
+        }
         self.log.close()
     }
 
     /// The log is closed in order, or could not be. What is written into the checkpoints then.
     pub fn closed(mut self, shared: &Shared, closed: Result<Option<Synced>, LogFault>) -> Option<Marks> {
         match closed {
-            Ok(synced) => {
-                if let Some(synced) = synced {
-                    self.log.synced(synced);
-                }
-                self.marks(shared)
-            }
+            Ok(Some(synced)) => self.log.synced(synced),
+            Ok(None) => {}
             Err(fault) => {
-                error!(partition = %self.hosted.name, %fault, "a log cannot be closed");
-                shared.dirs.fail(self.dir);
-                None
+                self.report(shared, "a log cannot be closed", &fault);
+                shared.dirs.was_not_closed(self.dir);
             }
         }
+        // Of a log that could not be closed, too: its recovery point says how much of it is safe.
+        self.marks(shared)
     }
 }
 

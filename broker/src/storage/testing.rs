@@ -10,7 +10,7 @@ use std::time::Duration;
 use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::lanes::Action;
 use broker_core::offsets::{HighWatermark, LogStart, Offset};
-use broker_core::replica::{Assignment, MinInSync};
+use broker_core::replica::{Assignment, MinInSync, Serving};
 use bytes::Bytes;
 use host::{SeededEntropy, SimClock, SimDisk, WallMs};
 use metadata::config::{NodeConfig, NodeId, Role};
@@ -142,11 +142,28 @@ impl Follower {
         }
     }
 
-    /// The disk once the process is gone. It leaves no checkpoint and no mark of a clean end.
-    pub(super) fn killed(self) -> SimDisk {
+    /// Closes the logs and ends the lane; what is to be written into the checkpoints then.
+    pub(super) fn close(&self) -> Vec<Marks> {
         let (reply, closed) = oneshot::channel();
         self.lane.send(Event::Close(reply));
-        closed.blocking_recv().unwrap();
+        closed.blocking_recv().unwrap()
+    }
+
+    /// The directory failed, as the lanes are told.
+    pub(super) fn directory_failed(&self) {
+        self.lane.send(Event::DirectoryFailed(DirIndex(0)));
+    }
+
+    /// What readers get to see of the partition, when everything that was sent is done.
+    pub(super) fn serving(&self) -> Option<Serving> {
+        let _ = self.marks();
+        let hosted = self.partitions.get(ORDERS)?;
+        Some(hosted.seen.load().view.serving)
+    }
+
+    /// The disk once the process is gone. It leaves no checkpoint and no mark of a clean end.
+    pub(super) fn killed(self) -> SimDisk {
+        self.close();
         // Everything is synced; this takes the locks from the old process.
         self.disk.crash(0);
         self.disk

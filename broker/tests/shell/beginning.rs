@@ -96,3 +96,25 @@ fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
     let mark = std::fs::read_to_string(&mark).unwrap();
     assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
 }
+
+/// L-55: a broker without a disk serves nobody. It stayed unfenced and said that it was ready.
+#[test]
+fn a_broker_whose_only_log_directory_fails_says_so_and_ends() {
+    let broker = Broker::start(&["replica.high.watermark.checkpoint.interval.ms=100"]);
+    let data = broker.data();
+    std::fs::rename(&data, data.with_extension("gone")).unwrap();
+
+    let (status, said) = broker.ends();
+
+    assert_eq!(status.code(), Some(1), "{said}");
+    let errors: Vec<&str> = said.lines().filter(|line| line.contains("ERROR")).collect();
+    let told = errors
+        .iter()
+        .filter(|line| line.contains("every log directory is offline"));
+    assert_eq!(told.count(), 1, "{said}");
+    assert!(
+        said.contains("see to the disks of log.dirs, then start this broker again"),
+        "{said}"
+    );
+    assert!(errors.len() <= 4, "{said}");
+}

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +25,8 @@ pub struct Broker {
     /// Where it is watched, if it is.
     pub metrics: Option<u16>,
     dir: TempDir,
+    /// What it says after it is ready.
+    rest: Option<JoinHandle<Vec<String>>>,
     _controller: FakeController,
     _runtime: Runtime,
 }
@@ -75,12 +78,13 @@ impl Broker {
             .find(|line| line.contains("metrics and probes are served"));
         let (port, metrics) = (port_in(&ready), watched.map(|line| port_in(line)));
         // The rest of what it says is read, or the pipe would fill up.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let rest = std::thread::spawn(move || lines.map_while(Result::ok).collect());
         Broker {
             process,
             port,
             metrics,
             dir,
+            rest: Some(rest),
             _controller: controller,
             _runtime: runtime,
         }
@@ -96,6 +100,13 @@ impl Broker {
     /// Its log directory.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
+    }
+
+    /// Waits until it ends by itself: how, and what it said.
+    pub fn ends(mut self) -> (ExitStatus, String) {
+        let status = self.process.wait().unwrap();
+        let said = self.rest.take().unwrap().join().unwrap();
+        (status, said.join("\n"))
     }
 
     /// Asks it to stop and waits until it has; its directory stays while the result lives.

@@ -371,3 +371,20 @@ fn a_failed_directory_must_be_reported_in_time() {
         "{end}"
     );
 }
+
+/// L-55: a broker without a disk that works is no use to anybody, whatever it is doing.
+#[test]
+fn a_broker_whose_every_directory_failed_stops_with_a_goodbye() {
+    let end = "goodbye, stop EveryDirectoryFailed";
+    let mut life = Life::running();
+    assert_eq!(life.step(1000, Event::EveryDirectoryFailed), end);
+    assert_eq!(life.0.next_tick(), None);
+
+    let mut life = Life::running();
+    let _ = life.step(1000, Event::ShutdownAsked);
+    assert_eq!(life.step(1001, Event::EveryDirectoryFailed), end);
+
+    let mut life = Life::begins();
+    let _ = life.step(0, Event::Tick);
+    assert_eq!(life.step(1, Event::EveryDirectoryFailed), end);
+}

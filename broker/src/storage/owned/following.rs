@@ -9,7 +9,7 @@ use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use metadata::ids::LeaderEpoch;
 use partition_log::{AppendError, LogFault};
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use super::super::follower::{FetchedPart, Work};
 use super::super::lane::Waits;
@@ -31,13 +31,11 @@ impl Owned {
         let outcome = self
             .follow(shared, waits, part.work, part.leader_epoch)
             .unwrap_or_else(|fault| {
-                error!(partition = %self.hosted.name, %fault, "following failed");
+                self.faulted(shared, waits, "following failed", &fault);
                 match fault {
-                    LogFault::DiskFull { .. } => return Outcome::NoRoom,
-                    LogFault::Io { .. } => self.fail(shared, waits),
-                    _ => {}
+                    LogFault::DiskFull { .. } => Outcome::NoRoom,
+                    LogFault::Io { .. } | LogFault::Damaged { .. } => Outcome::Failed,
                 }
-                Outcome::Failed
             });
         // Whoever fetched may have been told to stop meanwhile.
         let _ = part.done.send(outcome);

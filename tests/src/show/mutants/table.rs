@@ -66,7 +66,7 @@ pub const ALL: &[Mutant] = &[
     ),
     seen("truncate_one_too_few", MANY, "convergence after healing"),
     seen("duplicate_sequence_accepted", MANY, "the oracle: Duplicate"),
-    seen("producer_state_not_rebuilt", MANY, "the oracle: Duplicate"),
+    seen("producer_state_not_rebuilt", MANY, "the oracle"),
     seen(
         "barrier_missing_in_pipeline",
         FEW,
