@@ -11,8 +11,8 @@ use controller::quorum::drill::{Drill, Durable};
 use controller::quorum::mem_backend::MemMedium;
 use host::OsDisk;
 
-/// Makes a change and loses the power when its sync begins. Returns whether it was acknowledged by then, and the store
-/// after a restart.
+/// Makes a change and loses the power when its sync begins, or when it is acknowledged without one. Returns whether it was
+/// acknowledged by then, and the store after a restart.
 fn change_and_lose_power(change: impl FnOnce(&mut Drill) -> Durable) -> (bool, Drill) {
     #[cfg(feature = "mutants")]
     if let Ok(mutant) = std::env::var("MILLRACE_MUTANT") {
@@ -34,8 +34,15 @@ fn change_and_lose_power(change: impl FnOnce(&mut Drill) -> Durable) -> (bool, D
     });
 
     let durable = change(&mut drill);
-    at_sync.recv().unwrap();
-    let acknowledged = durable.is_acknowledged();
+    let acknowledged = loop {
+        if durable.is_acknowledged() {
+            break true;
+        }
+        if at_sync.try_recv().is_ok() {
+            break durable.is_acknowledged();
+        }
+        std::thread::yield_now();
+    };
     // What a disk would hold if the power went now.
     let survivor = medium.durable_copy();
     drop(go_on);
