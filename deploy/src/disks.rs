@@ -115,7 +115,6 @@ async fn one(broker: &BrokerView) -> Result<Vec<LogDirView>, Failure> {
     // No partitions are asked for, only the directories.
     let question = DescribeLogDirsRequest {
         topics: Some(Vec::new()),
-        ..Default::default()
     };
     let (_, answer) = client.ask(4, &question).await?;
     ask::refuse(answer.error_code, None, "they cannot be described")?;

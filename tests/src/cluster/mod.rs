@@ -181,7 +181,7 @@ impl Builder {
             voters,
             folder,
             expected: Vec::new(),
-            _owned: owned,
+            owned,
         })
     }
 
@@ -218,7 +218,7 @@ pub struct Cluster {
     voters: String,
     folder: PathBuf,
     expected: Vec<String>,
-    _owned: tempfile::TempDir,
+    owned: tempfile::TempDir,
 }
 
 impl Cluster {
@@ -495,6 +495,16 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// What a cluster that surprised somebody has on its disks stays there where `MILLRACE_TEST_KEEP` is set.
+    fn keep_if_asked(&mut self) {
+        if std::env::var_os("MILLRACE_TEST_KEEP").is_some() {
+            self.owned.disable_cleanup(true);
+            eprintln!("kept: {}", self.owned.path().display());
+        }
+    }
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.links.end();
@@ -508,6 +518,7 @@ impl Drop for Cluster {
         let surprises = if apache { Vec::new() } else { self.surprises() };
         if std::thread::panicking() || !surprises.is_empty() {
             self.nodes.values().for_each(Node::print_tail);
+            self.keep_if_asked();
         }
         if !std::thread::panicking() {
             assert!(

@@ -93,7 +93,10 @@ impl ProducerContext for Reports {
         match result {
             Ok(message) => {
                 record.acknowledgements.record(now, message.partition());
-                record.sends[*index].outcome = Outcome::Acknowledged(message.offset());
+                record.sends[*index].outcome = match message.offset() {
+                    told @ 0.. => Outcome::Acknowledged(told),
+                    _ => Outcome::Confirmed,
+                };
             }
             Err((error, _)) => record.errors.push(error.to_string()),
         }

@@ -184,7 +184,7 @@ pub fn check(history: &History) -> Verdict {
     acknowledgements_are_in_order(&facts, &mut breaches);
     let count =
         |wanted: fn(&Outcome) -> bool| history.sends.iter().filter(|send| wanted(&send.outcome)).count();
-    let acknowledged = count(|outcome| matches!(outcome, Outcome::Acknowledged(_)));
+    let acknowledged = count(|outcome| matches!(outcome, Outcome::Acknowledged(_) | Outcome::Confirmed));
     if acknowledged == 0 || history.complete.is_empty() {
         let readers = history.complete.len();
         let witness = format!("{acknowledged} acknowledged, {readers} complete readers");
@@ -210,21 +210,22 @@ fn acknowledged_is_there(facts: &Facts<'_>, breaches: &mut Breaches) {
         return;
     }
     for send in &facts.history.sends {
-        let Outcome::Acknowledged(offset) = send.outcome else {
-            continue;
+        let told = match send.outcome {
+            Outcome::Acknowledged(offset) => Some(offset),
+            Outcome::Confirmed => None,
+            Outcome::Refused | Outcome::Unknown => continue,
         };
         let what = short(&send.payload);
-        let place = facts.places.get(&(send.partition, send.payload.as_slice()));
-        match place {
+        let at = told.map_or("?".to_owned(), |offset| offset.to_string());
+        let acknowledged = format!("{what} acknowledged at {:?}@{at}", send.partition);
+        let offset = told.unwrap_or(-1);
+        match facts.places.get(&(send.partition, send.payload.as_slice())) {
             None => {
-                let witness = format!("{what} acknowledged at {:?}@{offset}, never read", send.partition);
+                let witness = format!("{acknowledged}, never read");
                 breaches.add(Class::Lost, send.partition, offset, witness);
             }
-            Some(offsets) if !offsets.contains(&offset) => {
-                let witness = format!(
-                    "{what} acknowledged at {:?}@{offset}, read at {offsets:?}",
-                    send.partition
-                );
+            Some(offsets) if told.is_some_and(|offset| !offsets.contains(&offset)) => {
+                let witness = format!("{acknowledged}, read at {offsets:?}");
                 breaches.add(Class::Moved, send.partition, offset, witness);
             }
             Some(_) => {}

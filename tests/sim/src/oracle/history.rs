@@ -15,6 +15,9 @@ pub struct Reader(pub u32);
 pub enum Outcome {
     /// It was acknowledged with this offset.
     Acknowledged(i64),
+    /// It was acknowledged, and nobody told where it is: librdkafka takes the acknowledgement of a later batch for it when
+    /// the answer to its own was lost.
+    Confirmed,
     /// It was refused for good: it must never be read.
     Refused,
     /// Nobody can tell: it may be read, or not.

@@ -54,6 +54,17 @@ fn an_honest_history_holds() {
 }
 
 #[test]
+fn a_record_whose_offset_was_not_told_may_stand_anywhere_and_must_stand() {
+    let mut history = honest();
+    history.sends[1].outcome = Outcome::Confirmed;
+    let verdict = check(&history);
+    assert!(verdict.holds(), "{verdict}");
+    assert_eq!(verdict.acknowledged, 3);
+    history.sends.push(sent("d", Outcome::Confirmed));
+    assert_eq!(check(&history).classes(), [Class::Lost]);
+}
+
+#[test]
 fn an_unknown_send_may_be_there_or_not() {
     let mut history = honest();
     history.sends.push(sent("d", Outcome::Unknown));

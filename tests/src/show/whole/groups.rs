@@ -94,7 +94,8 @@ fn siege(cluster: &mut Cluster, kind: Kind) -> Result<String> {
     await_more(&mut members, 1..3)?;
     let record = load.finish()?;
     ensure!(record.errors.is_empty(), "{:?}", record.errors);
-    let is_acknowledged = |send: &crate::oracle::Send| matches!(send.outcome, Outcome::Acknowledged(_));
+    let is_acknowledged =
+        |send: &crate::oracle::Send| matches!(send.outcome, Outcome::Acknowledged(_) | Outcome::Confirmed);
     let sent: BTreeSet<usize> = (0..record.sends.len())
         .filter(|n| is_acknowledged(&record.sends[*n]))
         .collect();
