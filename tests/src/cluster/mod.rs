@@ -497,6 +497,7 @@ impl Cluster {
 
 impl Cluster {
     /// What a cluster that surprised somebody has on its disks stays there where `MILLRACE_TEST_KEEP` is set.
+    #[allow(clippy::print_stderr, reason = "it reports to a terminal")]
     fn keep_if_asked(&mut self) {
         if std::env::var_os("MILLRACE_TEST_KEEP").is_some() {
             self.owned.disable_cleanup(true);
