@@ -478,7 +478,7 @@ fn a_file_that_only_has_the_name_of_a_segment_is_set_aside_and_told() {
 
     assert_eq!((log.log_start(), log.log_end()), (Offset::ZERO, Offset::ZERO));
     let stray = dir().join("00000000000000000700.log.stray");
-    assert_eq!(report.set_aside, [stray.clone()]);
+    assert_eq!(report.set_aside, std::slice::from_ref(&stray));
     assert_eq!(disk.read_file(&stray, 100).unwrap(), b"junk\n");
     assert_eq!(append(&mut log, &values(1)).first, Offset::ZERO);
 }
