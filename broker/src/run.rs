@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use broker_core::follow::Follower;
-use broker_core::lifecycle::{self, Cause, Lifecycle, Timing};
+use broker_core::lifecycle::{Cause, CleanStop, Lifecycle, Timing};
 use host::{Clock, Entropy, OsClock, OsDisk, OsEntropy};
 use metadata::config::{BrokerSettings, MetricsListener, NodeConfig};
 use metadata::ids::IncarnationId;
@@ -240,6 +240,8 @@ async fn live(
 /// A node whose parts are at work.
 struct Running {
     node: Arc<Node>,
+    /// This process.
+    incarnation: IncarnationId,
     lanes: Vec<LaneHandle>,
     life: watch::Receiver<Life>,
     told: UnboundedSender<Told>,
@@ -268,6 +270,7 @@ impl Running {
         essential::spawn("fetchers", replication::fetchers::run(Arc::clone(&node), orders));
         Ok(Running {
             node,
+            incarnation,
             lanes,
             life: lives,
             told,
@@ -359,7 +362,7 @@ impl Running {
             marks.extend(closed.await.unwrap_or_default());
         }
         let (dirs, loading) = (Arc::clone(&self.node.dirs), self.node.loading());
-        let epoch = lifecycle::epoch_to_mark(self.node.epoch(), dirs.previous_epoch());
+        let stop = CleanStop::of(self.node.epoch(), self.incarnation, dirs.clean_stop());
         let written = tokio::task::spawn_blocking(move || {
             // The checkpoints tell of logs that were not opened, too; what lanes know would take their place.
             let written = match loading {
@@ -369,7 +372,7 @@ impl Running {
                 Loading::Unfinished => Ok(()),
             };
             // A directory that lacks something is not marked; the others are.
-            written.and(epoch.map_or(Ok(()), |epoch| dirs.mark_clean(epoch, loading)))
+            written.and(stop.map_or(Ok(()), |stop| dirs.mark_clean(&stop, loading)))
         });
         match written.await {
             Ok(Ok(())) => {}

@@ -2,10 +2,11 @@
 //!
 //! Must not: change a value.
 
+use broker_core::lifecycle::CleanStop;
 use broker_core::offsets::{HighWatermark, LogEnd, LogFacts, LogStart, Offset};
-use metadata::ids::{DirectoryId, LeaderEpoch, TopicId};
+use metadata::ids::{BrokerEpoch, DirectoryId, IncarnationId, LeaderEpoch, TopicId};
 use metadata::uuid::Uuid;
-use partition_log::Bounds;
+use partition_log::{Bounds, CleanShutdown};
 
 /// An offset of the log, as the core has it.
 pub fn to_core(offset: partition_log::Offset) -> Offset {
@@ -59,4 +60,26 @@ pub fn topic_to_wire(id: TopicId) -> wire::Uuid {
 /// A directory's identity as the image has it.
 pub fn directory_to_image(id: partition_log::DirectoryId) -> DirectoryId {
     DirectoryId(Uuid::from_bytes(id.0))
+}
+
+/// A process's identity as the image has it.
+pub fn incarnation_to_image(id: partition_log::IncarnationId) -> IncarnationId {
+    IncarnationId(Uuid::from_bytes(id.0))
+}
+
+/// The mark of an orderly stop as the core has it; nothing where it does not say whose it is.
+pub fn clean_stop_to_core(mark: &CleanShutdown) -> Option<CleanStop> {
+    Some(CleanStop {
+        epoch: BrokerEpoch(mark.broker_epoch?),
+        unserved: mark.unserved.iter().copied().map(incarnation_to_image).collect(),
+    })
+}
+
+/// The mark of an orderly stop as the log has it.
+pub fn clean_stop_to_log(stop: &CleanStop) -> CleanShutdown {
+    let to_log = |id: &IncarnationId| partition_log::IncarnationId(id.0.to_bytes());
+    CleanShutdown {
+        broker_epoch: Some(stop.epoch.0),
+        unserved: stop.unserved.iter().map(to_log).collect(),
+    }
 }

@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, DirectoryId, MetadataOffset};
+use metadata::ids::{BrokerEpoch, BrokerId, ControllerId, DirectoryId, IncarnationId, MetadataOffset};
 use metadata::image::{Broker, Image};
 
 use self::session::{Answered, Session};
@@ -213,11 +213,34 @@ pub enum Phase {
     Stopped,
 }
 
-/// The epoch with which a broker that ends in order marks its directories (R1.15): its own or, where it did not come to
-/// be registered and so has written nothing, that of the mark which it found.
-#[must_use]
-pub fn epoch_to_mark(own: Option<BrokerEpoch>, found: Option<BrokerEpoch>) -> Option<BrokerEpoch> {
-    own.or(found)
+/// What a broker that ends in order leaves in its directories; the next process brings it to the controller (R1.15).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CleanStop {
+    /// Of the last process that served from these directories.
+    pub epoch: BrokerEpoch,
+    /// The processes since then that were stopped before they heard of an epoch of their own, the last one last. Each
+    /// may still come to be registered, when its controller gets to it; it has written nothing all the same.
+    pub unserved: Vec<IncarnationId>,
+}
+
+/// As many processes are remembered; a controller that has to be asked that often has forgotten the first ones.
+const UNSERVED_MAX: usize = 16;
+
+impl CleanStop {
+    /// The mark of process `me`, which found the mark `found`: with its `own` epoch or, where it heard of none and so has
+    /// written nothing, the one that it found. Nothing where nobody knows what lies there.
+    #[must_use]
+    pub fn of(own: Option<BrokerEpoch>, me: IncarnationId, found: Option<CleanStop>) -> Option<CleanStop> {
+        if let Some(epoch) = own {
+            let unserved = Vec::new();
+            return Some(CleanStop { epoch, unserved });
+        }
+        let mut stop = found?;
+        stop.unserved.push(me);
+        let too_many = stop.unserved.len().saturating_sub(UNSERVED_MAX);
+        stop.unserved.drain(..too_many);
+        Some(stop)
+    }
 }
 
 /// Whether a broker other than `me` hands its leaderships over, and so waits for what the others have applied.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::epochs::EpochStart;
-use crate::types::{DirectoryId, LeaderEpoch, Offset, TopicId, TopicPartition};
+use crate::types::{DirectoryId, IncarnationId, LeaderEpoch, Offset, TopicId, TopicPartition};
 
 /// Largest of these files that is read: 100,000 partitions with long names stay below.
 pub(crate) const CHECKPOINT_BYTES_MAX: u64 = 64 * 1024 * 1024;
@@ -24,10 +24,13 @@ pub struct MetaProperties {
 }
 
 /// The marker of a clean shutdown (L-5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CleanShutdown {
-    /// Epoch of the broker that shut down; `None` if it did not say.
+    /// Epoch of the last broker process that served from here and shut down; `None` if it did not say.
     pub broker_epoch: Option<i64>,
+    /// The processes since then that were stopped before they heard of an epoch of their own, the last one last. Kafka
+    /// does not write them.
+    pub unserved: Vec<IncarnationId>,
 }
 
 /// `topic partition offset` per line.
@@ -136,25 +139,42 @@ pub(crate) fn parse_meta_properties(text: &str) -> Result<MetaProperties, String
 }
 
 /// The contents of `.kafka_cleanshutdown`.
-pub(crate) fn write_clean_shutdown(broker_epoch: i64) -> String {
-    format!("{{\"version\":0,\"brokerEpoch\":{broker_epoch}}}")
+pub(crate) fn write_clean_shutdown(mark: &CleanShutdown) -> String {
+    let epoch = mark.broker_epoch.unwrap_or(-1);
+    let unserved: Vec<String> = mark.unserved.iter().map(|id| format!("\"{id}\"")).collect();
+    let unserved = match unserved.is_empty() {
+        true => String::new(),
+        false => format!(",\"unserved\":[{}]", unserved.join(",")),
+    };
+    format!("{{\"version\":0,\"brokerEpoch\":{epoch}{unserved}}}")
 }
 
 /// Reads what [`write_clean_shutdown`] writes. A marker that says nothing else, as an old Kafka leaves it, still is one.
 pub(crate) fn parse_clean_shutdown(text: &str) -> CleanShutdown {
-    let field = text
-        .split_once("\"brokerEpoch\"")
-        .and_then(|(_, rest)| rest.trim_start().strip_prefix(':'));
-    let number = field.map(|rest| {
-        let rest = rest.trim_start();
-        &rest[..rest
-            .find(|c: char| c != '-' && !c.is_ascii_digit())
-            .unwrap_or(rest.len())]
-    });
-    let broker_epoch = number
-        .and_then(|digits| digits.parse().ok())
-        .filter(|epoch| 0 <= *epoch);
-    CleanShutdown { broker_epoch }
+    CleanShutdown {
+        broker_epoch: field(text, "brokerEpoch").and_then(parse_epoch),
+        unserved: field(text, "unserved").map(parse_unserved).unwrap_or_default(),
+    }
+}
+
+/// What stands behind `"key":`.
+fn field<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(&format!("\"{key}\""))?;
+    rest.trim_start().strip_prefix(':').map(str::trim_start)
+}
+
+fn parse_epoch(value: &str) -> Option<i64> {
+    let is_number = |c: char| c == '-' || c.is_ascii_digit();
+    let digits = value.split(|c| !is_number(c)).next()?;
+    digits.parse().ok().filter(|epoch| 0 <= *epoch)
+}
+
+/// The ids of a list; those that are none are left out.
+fn parse_unserved(value: &str) -> Vec<IncarnationId> {
+    let list = value.strip_prefix('[').and_then(|rest| rest.split_once(']'));
+    let ids = list.map(|(ids, _)| ids.split(',')).into_iter().flatten();
+    ids.filter_map(|id| IncarnationId::parse(id.trim().trim_matches('"')))
+        .collect()
 }
 
 #[cfg(test)]
@@ -248,18 +268,43 @@ mod tests {
 
     #[test]
     fn the_clean_shutdown_marker_says_the_broker_epoch() {
-        assert_eq!(write_clean_shutdown(42), "{\"version\":0,\"brokerEpoch\":42}");
+        let mark = CleanShutdown {
+            broker_epoch: Some(42),
+            unserved: Vec::new(),
+        };
+        assert_eq!(write_clean_shutdown(&mark), "{\"version\":0,\"brokerEpoch\":42}");
         for (text, broker_epoch) in [
             ("{\"version\":0,\"brokerEpoch\":42}", Some(42)),
             ("{ \"brokerEpoch\" : 7 , \"version\" : 0 }", Some(7)),
             ("{\"version\":0,\"brokerEpoch\":-1}", None),
             ("", None),
         ] {
-            assert_eq!(
-                parse_clean_shutdown(text),
-                CleanShutdown { broker_epoch },
-                "{text}"
-            );
+            let expected = CleanShutdown {
+                broker_epoch,
+                unserved: Vec::new(),
+            };
+            assert_eq!(parse_clean_shutdown(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_clean_shutdown_marker_names_the_processes_that_did_not_serve() {
+        let mark = CleanShutdown {
+            broker_epoch: Some(4),
+            unserved: vec![IncarnationId([0; 16]), IncarnationId([255; 16])],
+        };
+        let text = write_clean_shutdown(&mark);
+        let (first, second) = ("A".repeat(22), format!("{}w", "_".repeat(21)));
+        assert_eq!(
+            text,
+            format!("{{\"version\":0,\"brokerEpoch\":4,\"unserved\":[\"{first}\",\"{second}\"]}}")
+        );
+        assert_eq!(parse_clean_shutdown(&text), mark);
+
+        for list in ["[]", "[\"short\", 7", "{}", "[,]"] {
+            let text = format!("{{\"unserved\" : {list}, \"brokerEpoch\" : 4}}");
+            let found = parse_clean_shutdown(&text);
+            assert_eq!((found.broker_epoch, found.unserved), (Some(4), vec![]), "{text}");
         }
     }
 }

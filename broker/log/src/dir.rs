@@ -181,8 +181,8 @@ impl LogDir {
     }
 
     /// The marker found at opening; `None` means that its logs must be recovered.
-    pub fn clean_shutdown(&self) -> Option<CleanShutdown> {
-        self.clean_shutdown
+    pub fn clean_shutdown(&self) -> Option<&CleanShutdown> {
+        self.clean_shutdown.as_ref()
     }
 
     /// The partitions in it; those being deleted or set aside are left out.
@@ -212,9 +212,9 @@ impl LogDir {
     pub fn opening(&self, partition: &TopicPartition) -> Opening {
         let of =
             |offsets: &BTreeMap<TopicPartition, Offset>| offsets.get(partition).copied().unwrap_or_default();
-        let recover_from = match self.clean_shutdown {
-            Some(_) => None,
-            None => Some(of(&self.recovery_points)),
+        let recover_from = match self.clean_shutdown.is_some() {
+            true => None,
+            false => Some(of(&self.recovery_points)),
         };
         Opening {
             recover_from,
@@ -341,9 +341,9 @@ impl LogDir {
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn mark_clean(&mut self, broker_epoch: i64) -> Result<(), LogFault> {
+    pub fn mark_clean(&mut self, mark: &CleanShutdown) -> Result<(), LogFault> {
         let path = self.path.join(CLEAN_SHUTDOWN);
-        let text = checkpoint::write_clean_shutdown(broker_epoch);
+        let text = checkpoint::write_clean_shutdown(mark);
         host::replace_file(&*self.host.disk, &path, text.as_bytes()).map_err(LogFault::io("write", &path))
     }
 

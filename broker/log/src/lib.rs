@@ -43,7 +43,8 @@ pub use recovery::{OpenReport, Opening, TailCut};
 pub use retention::{DeletedSegment, RetentionRule};
 pub use sync::{SyncJob, Synced};
 pub use types::{
-    CoordinatorEpoch, DirectoryId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId, TopicPartition,
+    CoordinatorEpoch, DirectoryId, IncarnationId, LeaderEpoch, Offset, ProducerEpoch, ProducerId, TopicId,
+    TopicPartition,
 };
 pub use validate::{Origin, ProduceVersionLimits, check_payload};
 pub use view::{AbortedTransaction, Bounds, FileSlice, FirstBatch, ReadView, TimestampedOffset};

@@ -57,6 +57,10 @@ pub struct TopicId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DirectoryId(pub [u8; 16]);
 
+/// The id of a broker process: 16 bytes, made anew at each start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IncarnationId(pub [u8; 16]);
+
 impl fmt::Display for TopicId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&base64(&self.0))
@@ -64,6 +68,12 @@ impl fmt::Display for TopicId {
 }
 
 impl fmt::Display for DirectoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&base64(&self.0))
+    }
+}
+
+impl fmt::Display for IncarnationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&base64(&self.0))
     }
@@ -80,6 +90,13 @@ impl DirectoryId {
     /// Reads the 22 characters that [`DirectoryId`]'s `Display` writes.
     pub fn parse(text: &str) -> Option<DirectoryId> {
         unbase64(text).map(DirectoryId)
+    }
+}
+
+impl IncarnationId {
+    /// Reads the 22 characters that [`IncarnationId`]'s `Display` writes.
+    pub fn parse(text: &str) -> Option<IncarnationId> {
+        unbase64(text).map(IncarnationId)
     }
 }
 

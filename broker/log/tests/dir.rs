@@ -118,7 +118,11 @@ fn the_clean_marker_is_used_up_by_the_next_start() {
     let host = host_on(disk.clone());
     let mut dir = open(&host);
     assert_eq!(dir.clean_shutdown(), None);
-    dir.mark_clean(42).unwrap();
+    let mark = CleanShutdown {
+        broker_epoch: Some(42),
+        unserved: Vec::new(),
+    };
+    dir.mark_clean(&mark).unwrap();
     drop(dir);
     let bytes = disk
         .read_file(Path::new("/logs/.kafka_cleanshutdown"), 100)
@@ -128,9 +132,7 @@ fn the_clean_marker_is_used_up_by_the_next_start() {
         "{\"version\":0,\"brokerEpoch\":42}"
     );
 
-    let mark = Some(CleanShutdown {
-        broker_epoch: Some(42),
-    });
+    let mark = Some(&mark);
     assert_eq!(open(&host).clean_shutdown(), mark, "a start that went no further");
     let mut dir = open(&host);
     assert_eq!(dir.clean_shutdown(), mark);

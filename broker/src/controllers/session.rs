@@ -227,6 +227,7 @@ impl Session {
             port: u32::from(endpoint.port),
             security: 0,
         };
+        let found = self.node.dirs.clean_stop();
         v1::Register {
             broker: self.node.id.0,
             cluster_id: self.node.known_cluster_id(),
@@ -242,7 +243,12 @@ impl Session {
                 .collect(),
             rack: self.node.settings.rack.clone(),
             directories: self.node.dirs.ids().iter().map(ToString::to_string).collect(),
-            previous_epoch: self.node.dirs.previous_epoch().map(|epoch| epoch.0),
+            previous_epoch: found.as_ref().map(|stop| stop.epoch.0),
+            unserved: found
+                .iter()
+                .flat_map(|stop| &stop.unserved)
+                .map(ToString::to_string)
+                .collect(),
         }
     }
 

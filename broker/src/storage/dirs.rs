@@ -9,10 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
+use broker_core::lifecycle::CleanStop;
 use broker_core::names::{self, Lies, Names};
 use broker_core::time::Moment;
 use host::Clock;
-use metadata::ids::{BrokerEpoch, DirectoryId, TopicId};
+use metadata::ids::{DirectoryId, TopicId};
 use parking_lot::Mutex;
 use partition_log::{
     DirOwner, Log, LogConfig, LogDir, LogDirError, LogFault, LogHost, Offset, OpenReport, TopicPartition,
@@ -303,24 +304,21 @@ impl Dirs {
         self.dirs.len()
     }
 
-    /// The broker epoch under which all of them were shut down in order (R1.15); nothing if one was not.
-    pub fn previous_epoch(&self) -> Option<BrokerEpoch> {
-        let epochs: Option<Vec<i64>> = self
+    /// The mark that an orderly stop left in all of them (R1.15); nothing if one lacks it or has another.
+    pub fn clean_stop(&self) -> Option<CleanStop> {
+        let marks: Option<Vec<CleanStop>> = self
             .dirs
             .iter()
             .map(|dir| {
                 dir.log_dir
                     .lock()
                     .clean_shutdown()
-                    .and_then(|marker| marker.broker_epoch)
+                    .and_then(seam::clean_stop_to_core)
             })
             .collect();
-        let epochs = epochs?;
-        let first = *epochs.first()?;
-        epochs
-            .iter()
-            .all(|epoch| *epoch == first)
-            .then_some(BrokerEpoch(first))
+        let marks = marks?;
+        let first = marks.first()?.clone();
+        marks.iter().all(|mark| *mark == first).then_some(first)
     }
 
     /// `what` could not be done, to `whom`. The one place where a fault of the disk is told, and where a directory fails
@@ -764,16 +762,17 @@ impl Dirs {
     ///
     /// # Errors
     /// Faults of the disk.
-    pub fn mark_clean(&self, epoch: BrokerEpoch, loading: Loading) -> Result<(), LogFault> {
+    pub fn mark_clean(&self, stop: &CleanStop, loading: Loading) -> Result<(), LogFault> {
         let (failed, missing) = (self.failed(), self.missing.lock().clone());
         let unopened = self.unopened();
+        let mark = seam::clean_stop_to_log(stop);
         let mut all = Ok(());
         for (index, dir) in self.dirs.iter().enumerate() {
             let all_opened = loading == Loading::Finished && unopened.values().all(|other| other.0 != index);
             let is_whole = missing.iter().all(|(lacks, _)| lacks.0 != index);
             let is_clean = (all_opened || dir.was_clean) && is_whole;
             if is_clean && !failed.contains(&DirIndex(index)) {
-                all = all.and(dir.log_dir.lock().mark_clean(epoch.0));
+                all = all.and(dir.log_dir.lock().mark_clean(&mark));
             }
         }
         all

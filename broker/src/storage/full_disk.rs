@@ -8,12 +8,12 @@ use broker_core::lanes::Action;
 use broker_core::offsets::{LogEnd, Offset};
 use broker_core::replica::Serving;
 use host::{Disk, SimDisk};
-use metadata::ids::{BrokerEpoch, BrokerId, LeaderEpoch, PartitionEpoch};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionEpoch};
 use metadata::image::Image;
 use partition_log::LogFault;
 
 use super::dirs::{DirIndex, Loading};
-use super::testing::{EPOCH, Follower, ORDERS, dirs_on, image};
+use super::testing::{EPOCH, Follower, ORDERS, clean_stop, dirs_on, image};
 
 /// Broker 1 leads from now on.
 fn led_by_me() -> Arc<Image> {
@@ -86,10 +86,10 @@ fn a_log_that_is_closed_on_a_full_disk_is_neither_offline_nor_clean() {
     follower.dirs.write_recovery(&marks).unwrap();
     follower
         .dirs
-        .mark_clean(BrokerEpoch(7), Loading::Finished)
+        .mark_clean(&clean_stop(), Loading::Finished)
         .unwrap();
     follower.disk.crash(0);
-    assert_eq!(dirs_on(&follower.disk).previous_epoch(), None);
+    assert_eq!(dirs_on(&follower.disk).clean_stop(), None);
 }
 
 /// A checkpoint that is refused now and written later costs no recovery at the next start.
@@ -107,10 +107,10 @@ fn a_directory_whose_checkpoints_were_refused_for_a_while_is_clean_in_the_end() 
     follower.dirs.write_high_watermarks(&marks).unwrap();
     follower
         .dirs
-        .mark_clean(BrokerEpoch(7), Loading::Finished)
+        .mark_clean(&clean_stop(), Loading::Finished)
         .unwrap();
     follower.disk.crash(0);
-    assert_eq!(dirs_on(&follower.disk).previous_epoch(), Some(BrokerEpoch(7)));
+    assert_eq!(dirs_on(&follower.disk).clean_stop(), Some(clean_stop()));
 }
 
 /// One log of a directory met a broken disk. The others there had not touched it yet: they went on fetching, and their

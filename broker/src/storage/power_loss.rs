@@ -4,13 +4,12 @@
 use broker_core::lanes::Action;
 use broker_core::offsets::{LogStart, Offset};
 use bytes::Bytes;
-use metadata::ids::BrokerEpoch;
 use partition_log::{FirstBatch, Log};
 use wire::batch::Batches;
 
 use super::dirs::{DirIndex, Loading};
 use super::follower::Work;
-use super::testing::{Follower, batch, dirs_on, image, name};
+use super::testing::{Follower, batch, clean_stop, dirs_on, image, name};
 
 /// Whole batches, each as it was appended, without a hole. What was cut may be back: its epoch tells, and the leader's
 /// history cuts it again.
@@ -104,22 +103,23 @@ fn logs_that_were_not_opened_are_not_marked_clean() {
     let follower = Follower::new();
     follower.append(0, 3, b'a');
     let disk = follower.killed();
-    let epoch = BrokerEpoch(7);
 
-    dirs_on(&disk).mark_clean(epoch, Loading::Unfinished).unwrap();
+    dirs_on(&disk)
+        .mark_clean(&clean_stop(), Loading::Unfinished)
+        .unwrap();
     disk.crash(0);
-    assert_eq!(dirs_on(&disk).previous_epoch(), None);
+    assert_eq!(dirs_on(&disk).clean_stop(), None);
 
     let again = Follower::on(disk);
     again.told(&image("1"), Action::Create);
-    again.dirs.mark_clean(epoch, Loading::Finished).unwrap();
+    again.dirs.mark_clean(&clean_stop(), Loading::Finished).unwrap();
     let disk = again.killed();
     let clean = dirs_on(&disk);
-    assert_eq!(clean.previous_epoch(), Some(epoch));
+    assert_eq!(clean.clean_stop(), Some(clean_stop()));
     // The mark is used up by the start; what was clean and was not touched still is.
-    clean.mark_clean(epoch, Loading::Unfinished).unwrap();
+    clean.mark_clean(&clean_stop(), Loading::Unfinished).unwrap();
     disk.crash(0);
-    assert_eq!(dirs_on(&disk).previous_epoch(), Some(epoch));
+    assert_eq!(dirs_on(&disk).clean_stop(), Some(clean_stop()));
 }
 
 /// A log stays closed where the disk has no room for its indexes, or it is damaged. A mark would have the next start trust
@@ -138,10 +138,10 @@ fn a_log_that_could_not_be_opened_keeps_its_checkpoints_and_its_directory_is_not
     let others = dirs_on(&disk);
     others.write_recovery(&[]).unwrap();
     others.write_high_watermarks(&[]).unwrap();
-    others.mark_clean(BrokerEpoch(7), Loading::Finished).unwrap();
+    others.mark_clean(&clean_stop(), Loading::Finished).unwrap();
     disk.crash(0);
 
-    assert_eq!(dirs_on(&disk).previous_epoch(), None);
+    assert_eq!(dirs_on(&disk).clean_stop(), None);
     assert_eq!(dirs_on(&disk).written_recovery_point(&name(), index), before);
 }
 

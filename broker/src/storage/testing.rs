@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::lanes::Action;
+use broker_core::lifecycle::CleanStop;
 use broker_core::offsets::{HighWatermark, LogStart, Offset};
 use broker_core::replica::{Assignment, MinInSync, Serving};
 use bytes::Bytes;
 use host::{SeededEntropy, SimClock, SimDisk, WallMs};
 use metadata::config::{NodeConfig, NodeId, Role};
 use metadata::ids::{
-    BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex, TopicId,
+    BrokerEpoch, BrokerId, DirectoryId, IncarnationId, LeaderEpoch, PartitionEpoch, PartitionId,
+    PartitionIndex, TopicId,
 };
 use metadata::image::{Image, Partition, Topic};
 use metadata::record::{ConfigResource, LeaderRecovery};
@@ -47,6 +49,14 @@ pub(super) struct Follower {
     pub(super) partitions: Arc<Partitions>,
     lane: LaneHandle,
     _ends: Box<dyn std::any::Any>,
+}
+
+/// What broker 1 leaves when it ends in order.
+pub(super) fn clean_stop() -> CleanStop {
+    CleanStop {
+        epoch: BrokerEpoch(7),
+        unserved: vec![IncarnationId(Uuid(70))],
+    }
 }
 
 pub(super) fn host_on(disk: &SimDisk) -> LogHost {

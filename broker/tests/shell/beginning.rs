@@ -97,6 +97,25 @@ fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
     assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
 }
 
+/// R1.15: its registration may be decided when it is gone, and would count as one after a kill. It wrote nothing, so it leaves
+/// the mark that it found, and its name; whoever comes next says so.
+#[test]
+fn a_broker_that_is_stopped_before_it_is_registered_leaves_the_mark_that_it_found_and_its_name() {
+    let ended = Broker::start(&[]).terminate();
+
+    let (first, status) = ended.again_without_an_answer();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!((first.previous_epoch, first.unserved.len()), (Some(3), 0));
+
+    let (second, status) = ended.again_without_an_answer();
+    assert_eq!(status.code(), Some(0));
+    assert_eq!(second.previous_epoch, Some(3));
+    assert_eq!(second.unserved, [first.incarnation.clone()]);
+
+    let (third, _) = ended.again_without_an_answer();
+    assert_eq!(third.unserved, [first.incarnation, second.incarnation]);
+}
+
 /// L-55: a broker without a disk serves nobody. It stayed unfenced and said that it was ready.
 #[test]
 fn a_broker_whose_only_log_directory_fails_says_so_and_ends() {

@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use metadata::batch::{MetadataBatch, Provenance};
 use metadata::ids::{
@@ -41,6 +42,10 @@ struct State {
 pub struct FakeController {
     state: Arc<Mutex<State>>,
     end: Arc<watch::Sender<i64>>,
+    /// What brokers asked to be registered with.
+    registrations: Arc<watch::Sender<Vec<v1::Register>>>,
+    /// Registrations are heard and not answered.
+    is_silent: Arc<AtomicBool>,
 }
 
 impl FakeController {
@@ -52,6 +57,8 @@ impl FakeController {
                 batches: Vec::new(),
             })),
             end: Arc::new(watch::Sender::new(0)),
+            registrations: Arc::default(),
+            is_silent: Arc::default(),
         };
         controller.append(metadata::feature::bootstrap_records(1));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -67,6 +74,23 @@ impl FakeController {
                 .unwrap();
         });
         (controller, port)
+    }
+
+    /// From now on no registration is answered.
+    pub fn fall_silent(&self) {
+        self.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// What is asked for after so many registrations, as soon as it is.
+    pub async fn registration_after(&self, count: usize) -> v1::Register {
+        let mut asked = self.registrations.subscribe();
+        let asked = asked.wait_for(|all| count < all.len()).await.unwrap();
+        asked[count].clone()
+    }
+
+    /// How often a broker asked to be registered.
+    pub fn registration_count(&self) -> usize {
+        self.registrations.borrow().len()
     }
 
     /// Commits records; gives the offset behind them.
@@ -265,6 +289,12 @@ impl Session for FakeController {
         let answers = request.into_inner().filter_map(move |said| {
             let says = match said.ok()?.says? {
                 Says::Register(register) => {
+                    controller
+                        .registrations
+                        .send_modify(|all| all.push(register.clone()));
+                    if controller.is_silent.load(Ordering::SeqCst) {
+                        return None;
+                    }
                     let epoch = controller.register(&register).0;
                     controller_says::Says::Registered(v1::Registered { epoch })
                 }

@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
+use millrace_proto::v1;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use wire::{ApiVersion, CorrelationId, Request, frame};
@@ -27,8 +28,9 @@ pub struct Broker {
     dir: TempDir,
     /// What it says after it is ready.
     rest: Option<JoinHandle<Vec<String>>>,
-    _controller: FakeController,
-    _runtime: Runtime,
+    sets: Vec<String>,
+    controller: FakeController,
+    runtime: Runtime,
 }
 
 impl Broker {
@@ -41,7 +43,6 @@ impl Broker {
             .unwrap();
         let (controller, controllers) = runtime.block_on(FakeController::start());
         let dir = tempfile::tempdir().unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-broker"));
         let own = [
             "process.roles=broker".to_owned(),
             "node.id=1".to_owned(),
@@ -50,15 +51,9 @@ impl Broker {
             "controller.listener.names=CONTROLLER".to_owned(),
             format!("log.dirs={}", dir.path().join("data").display()),
         ];
-        for set in own.iter().map(String::as_str).chain(sets.iter().copied()) {
-            command.args(["--set", set]);
-        }
-        let mut process = command
-            .env("NO_COLOR", "1")
-            .env("RUST_LOG", "info")
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let more = sets.iter().map(|set| (*set).to_owned());
+        let sets: Vec<String> = own.into_iter().chain(more).collect();
+        let mut process = spawn(&sets);
         let mut lines = BufReader::new(process.stderr.take().unwrap()).lines();
         let mut seen = Vec::new();
         let ready = lines.by_ref().map_while(Result::ok).find(|line| {
@@ -85,8 +80,9 @@ impl Broker {
             metrics,
             dir,
             rest: Some(rest),
-            _controller: controller,
-            _runtime: runtime,
+            sets,
+            controller,
+            runtime,
         }
     }
 
@@ -111,13 +107,8 @@ impl Broker {
 
     /// Asks it to stop and waits until it has; its directory stays while the result lives.
     pub fn terminate(mut self) -> Ended {
-        let pid = rustix::process::Pid::from_child(&self.process);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-        let status = self.process.wait().unwrap();
-        Ended {
-            status,
-            _broker: self,
-        }
+        let status = stopped(&mut self.process);
+        Ended { status, broker: self }
     }
 
     /// Resident memory of the process, in bytes.
@@ -140,7 +131,46 @@ impl Drop for Broker {
 pub struct Ended {
     /// How.
     pub status: ExitStatus,
-    _broker: Broker,
+    broker: Broker,
+}
+
+impl Ended {
+    /// The next process on the same directory asks to be registered, is not answered, and is asked to stop: what it asked
+    /// for, and how it ended.
+    pub fn again_without_an_answer(&self) -> (v1::Register, ExitStatus) {
+        let Broker {
+            controller, runtime, ..
+        } = &self.broker;
+        controller.fall_silent();
+        let before = controller.registration_count();
+        let mut process = spawn(&self.broker.sets);
+        let stderr = process.stderr.take().unwrap();
+        let read = std::thread::spawn(move || BufReader::new(stderr).lines().count());
+        let asked = runtime.block_on(controller.registration_after(before));
+        let status = stopped(&mut process);
+        read.join().unwrap();
+        (asked, status)
+    }
+}
+
+fn spawn(sets: &[String]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-broker"));
+    for set in sets {
+        command.args(["--set", set]);
+    }
+    command
+        .env("NO_COLOR", "1")
+        .env("RUST_LOG", "info")
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+/// Asks a process to stop and waits until it has.
+fn stopped(process: &mut Child) -> ExitStatus {
+    let pid = rustix::process::Pid::from_child(process);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    process.wait().unwrap()
 }
 
 /// The client's end of a connection.

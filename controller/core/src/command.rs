@@ -73,6 +73,8 @@ pub struct RegisterBroker {
     pub directories: Vec<DirectoryId>,
     /// The epoch in its clean-shutdown mark; `None` after an unclean stop (R1.15).
     pub previous_epoch: Option<BrokerEpoch>,
+    /// The processes since that mark that never heard of an epoch, and so have served nothing.
+    pub unserved: Vec<IncarnationId>,
 }
 
 /// A broker's life sign.

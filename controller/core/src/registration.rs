@@ -162,13 +162,19 @@ fn succeed(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> 
 
 fn left_behind(view: &View<'_>, command: &RegisterBroker, held: Option<&Broker>) -> Vec<Record> {
     let (image, settings) = (view.image, view.settings);
-    let stopped_cleanly = held.is_some_and(|held| command.previous_epoch == Some(held.epoch));
-    let is_trusted = stopped_cleanly || mutants::is_selected(Mutant::UncleanRestartKeepsItsPlace);
+    let is_trusted = held.is_some_and(|held| stopped_cleanly(command, held))
+        || mutants::is_selected(Mutant::UncleanRestartKeepsItsPlace);
     let stop = match is_trusted || !eligible_replicas_served(image) {
         true => Stop::Clean,
         false => Stop::Unclean,
     };
     departure::restart(image, settings, command.broker, stop, &command.directories)
+}
+
+/// Whether what the registered process left can be trusted (R1.6): it stopped in order, or was stopped before it heard
+/// of its epoch. A registration that was asked for may be decided when whoever asked is gone.
+fn stopped_cleanly(command: &RegisterBroker, held: &Broker) -> bool {
+    command.previous_epoch == Some(held.epoch) || command.unserved.contains(&held.incarnation)
 }
 
 fn registered(command: &RegisterBroker, epoch: BrokerEpoch) -> BrokerRegistered {

@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesOrdered;
 use metadata::ids::{BrokerEpoch, BrokerId, DirectoryId, IncarnationId, MetadataOffset};
+use metadata::uuid::Uuid;
 use millrace_proto::convert::{self, Malformed};
 use millrace_proto::v1;
 use millrace_proto::v1::RefusalKind;
@@ -166,8 +167,9 @@ fn registration(message: v1::Register) -> Result<Command, Malformed> {
         endpoints: endpoints?,
         features: features?,
         rack: message.rack,
-        directories: directories("directories", &message.directories)?,
+        directories: ids("directories", &message.directories, DirectoryId)?,
         previous_epoch: message.previous_epoch.map(BrokerEpoch),
+        unserved: ids("unserved", &message.unserved, IncarnationId)?,
     }))
 }
 
@@ -178,7 +180,7 @@ fn heartbeat(message: v1::Heartbeat) -> Result<Command, Malformed> {
         applied_end: (0 <= message.applied_end).then_some(MetadataOffset(message.applied_end)),
         want_fence: message.want_fence,
         want_shutdown: message.want_shutdown,
-        offline_directories: directories("offline_directories", &message.offline_directories)?,
+        offline_directories: ids("offline_directories", &message.offline_directories, DirectoryId)?,
     }))
 }
 
@@ -189,9 +191,9 @@ fn broker_id(given: i32) -> Result<BrokerId, Malformed> {
     Ok(BrokerId(given))
 }
 
-fn directories(field: &'static str, texts: &[String]) -> Result<Vec<DirectoryId>, Malformed> {
+fn ids<T>(field: &'static str, texts: &[String], of: fn(Uuid) -> T) -> Result<Vec<T>, Malformed> {
     texts
         .iter()
-        .map(|text| convert::id(field, text).map(DirectoryId))
+        .map(|text| convert::id(field, text).map(of))
         .collect()
 }

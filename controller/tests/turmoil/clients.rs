@@ -69,6 +69,7 @@ async fn register(inbox: &Inbox, at: At) -> Option<BrokerEpoch> {
         rack: None,
         directories: vec![DirectoryId(id(1_000 + number))],
         previous_epoch: None,
+        unserved: Vec::new(),
     };
     match hand_in(inbox, Command::RegisterBroker(command))
         .await

@@ -138,6 +138,19 @@ fn a_broker_that_stops_before_it_is_registered_leaves_the_mark_that_it_found() {
     must_hold(163_919_579, &limits);
 }
 
+/// A broker was stopped in order before it heard of its epoch, and the controller came to its registration only then. The
+/// next process counted as one after a kill; with the other one's disk gone nobody could lead. It names now whoever did not
+/// serve.
+#[test]
+fn a_registration_that_is_decided_too_late_costs_its_broker_nothing() {
+    let limits = Limits {
+        faults: Some(vec![2, 3, 5, 9, 10, 13]),
+        without: vec![Extra::Groups, Extra::Configs],
+        ..Limits::default()
+    };
+    must_hold(4_220_313_361, &limits);
+}
+
 /// A broker whose disk is full may end, which is a kill to a controller, while another one gets an empty disk.
 #[test]
 fn a_broker_that_ends_for_want_of_room_is_not_counted_on_to_lead() {

@@ -388,3 +388,26 @@ fn a_broker_whose_every_directory_failed_stops_with_a_goodbye() {
     let _ = life.step(0, Event::Tick);
     assert_eq!(life.step(1, Event::EveryDirectoryFailed), end);
 }
+
+/// R1.15: whoever served leaves its own mark; whoever never heard of an epoch leaves the one it found, and its name.
+#[test]
+fn a_process_that_did_not_serve_leaves_the_mark_that_it_found_and_its_name() {
+    let process = |id: u128| IncarnationId(Uuid(id));
+    let served = CleanStop::of(Some(BrokerEpoch(4)), process(1), None).unwrap();
+    assert_eq!((served.epoch, served.unserved.len()), (BrokerEpoch(4), 0));
+
+    let again = CleanStop::of(None, process(2), Some(served)).unwrap();
+    let again = CleanStop::of(None, process(3), Some(again)).unwrap();
+    assert_eq!(again.epoch, BrokerEpoch(4));
+    assert_eq!(again.unserved, [process(2), process(3)]);
+
+    let own = CleanStop::of(Some(BrokerEpoch(9)), process(4), Some(again.clone())).unwrap();
+    assert_eq!((own.epoch, own.unserved.len()), (BrokerEpoch(9), 0));
+    assert_eq!(CleanStop::of(None, process(4), None), None);
+
+    let many = (100..200).fold(again, |mark, id| {
+        CleanStop::of(None, process(id), Some(mark)).expect("a mark")
+    });
+    let expected: Vec<_> = (184..200).map(process).collect();
+    assert_eq!(many.unserved, expected, "the last ones");
+}

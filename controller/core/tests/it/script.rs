@@ -361,6 +361,9 @@ impl Player {
         if line.says("cleanly") {
             command.previous_epoch = known.as_ref().map(|known| known.epoch);
         }
+        if line.says("not-heard") {
+            command.unserved = known.iter().map(|known| known.incarnation).collect();
+        }
         if line.says("again") {
             command.incarnation = known.as_ref().expect("it ran before").incarnation;
         }

@@ -294,6 +294,7 @@ impl World {
             rack,
             directories,
             previous_epoch: None,
+            unserved: Vec::new(),
         }
     }
 

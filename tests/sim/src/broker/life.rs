@@ -1,12 +1,12 @@
 //! The broker's life: carries out what [`broker_core::lifecycle`] wants.
 
-use broker_core::lifecycle::{self, Cause, Effect, Event, Fencing, HeartbeatAnswer, Refusal, Wish};
+use broker_core::lifecycle::{Cause, CleanStop, Effect, Event, Fencing, HeartbeatAnswer, Refusal, Wish};
 use controller_core::command::{Heartbeat, RegisterBroker};
 use controller_core::refusal::Refusal as ControllerRefusal;
-use metadata::ids::{BrokerEpoch, ControllerId, DirectoryId};
+use metadata::ids::{BrokerEpoch, ControllerId, DirectoryId, IncarnationId};
 use metadata::record::{Endpoint, SecurityProtocol};
 use metadata::uuid::Uuid;
-use partition_log::{Log, LogFault, TopicPartition};
+use partition_log::{CleanShutdown, Log, LogFault, TopicPartition};
 
 use super::{Broker, CLUSTER};
 use crate::controller;
@@ -88,6 +88,7 @@ impl Broker {
     }
 
     fn registration(&self) -> RegisterBroker {
+        let found = self.clean_stop();
         let port = u16::try_from(9092 + self.config.me.0).expect("few brokers");
         RegisterBroker {
             broker: self.config.me,
@@ -102,14 +103,19 @@ impl Broker {
             features: metadata::feature::served(),
             rack: None,
             directories: vec![DirectoryId(Uuid::from_bytes(self.dir.id().0))],
-            previous_epoch: self.previous_epoch(),
+            previous_epoch: found.as_ref().map(|stop| stop.epoch),
+            unserved: found.map(|stop| stop.unserved).unwrap_or_default(),
         }
     }
 
-    /// The epoch of the mark of a clean shutdown that this process found.
-    fn previous_epoch(&self) -> Option<BrokerEpoch> {
+    /// The mark of a clean shutdown that this process found.
+    fn clean_stop(&self) -> Option<CleanStop> {
         let mark = self.dir.clean_shutdown()?;
-        mark.broker_epoch.map(BrokerEpoch)
+        let id = |id: &partition_log::IncarnationId| IncarnationId(Uuid::from_bytes(id.0));
+        Some(CleanStop {
+            epoch: BrokerEpoch(mark.broker_epoch?),
+            unserved: mark.unserved.iter().map(id).collect(),
+        })
     }
 
     fn stop(&mut self, cause: &Cause, out: &mut Vec<Output>) {
@@ -139,8 +145,12 @@ impl Broker {
         if !self.hosted.is_empty() {
             self.checkpoint()?;
         }
-        if let Some(epoch) = lifecycle::epoch_to_mark(self.last_epoch, self.previous_epoch()) {
-            self.dir.mark_clean(epoch.0)?;
+        if let Some(stop) = CleanStop::of(self.last_epoch, self.id, self.clean_stop()) {
+            let id = |id: IncarnationId| partition_log::IncarnationId(id.0.to_bytes());
+            self.dir.mark_clean(&CleanShutdown {
+                broker_epoch: Some(stop.epoch.0),
+                unserved: stop.unserved.into_iter().map(id).collect(),
+            })?;
         }
         Ok(())
     }
