@@ -1,5 +1,6 @@
 //! A clean clone: it builds, `millrace up` serves, and `.ci/run` passes in time.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -25,11 +26,12 @@ pub fn rows(board: &mut Board) {
         Ok(folder) => folder,
         Err(error) => return board.row("clean clone", || Err(error)),
     };
-    board.row("clean ci", || continuous_integration(folder.path()));
+    board.row("clean ci", || continuous_integration(folder.path(), CI_MAX));
     board.row("clean up", || build_and_serve(folder.path()));
 }
 
-fn clone() -> Result<tempfile::TempDir> {
+/// A clone of what is committed, in a folder of its own.
+pub fn clone() -> Result<tempfile::TempDir> {
     let folder = tempfile::tempdir()?;
     let mut git = Command::new("git");
     git.args(["clone", "-q", "--no-hardlinks"])
@@ -49,7 +51,8 @@ fn in_clone(program: &str, clone: &Path) -> Command {
     command
 }
 
-fn continuous_integration(clone: &Path) -> Result<String> {
+/// Runs `.ci/run` in a clone, with nothing built before.
+pub fn continuous_integration(clone: &Path, limit: Duration) -> Result<String> {
     let began = Instant::now();
     let mut command = in_clone(".ci/run", clone);
     // A target folder of its own: nothing may be built before.
@@ -69,8 +72,26 @@ fn continuous_integration(clone: &Path) -> Result<String> {
         String::from_utf8_lossy(&output.stderr)
     );
     let took = began.elapsed();
-    ensure!(took <= CI_MAX, "{} s\n{}", took.as_secs(), stages.join("\n"));
+    ensure!(took <= limit, "{} s\n{}", took.as_secs(), stages.join("\n"));
     Ok(format!("{} s\n{}", took.as_secs(), stages.join("\n")))
+}
+
+/// Runs the tests of these names in a clone, with what was built there: the names of those that passed.
+pub fn passed(clone: &Path, names: &[&str]) -> Result<BTreeSet<String>> {
+    let output = in_clone("cargo", clone)
+        .args(["test", "--workspace", "--no-fail-fast", "--"])
+        .args(names)
+        .env("CI", "true")
+        .env("CARGO_TARGET_DIR", clone.join("target"))
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let passed = text.lines().filter_map(|line| {
+        let path = line.strip_prefix("test ")?.strip_suffix(" ... ok")?;
+        path.rsplit("::").next().map(str::to_owned)
+    });
+    let passed: BTreeSet<String> = passed.collect();
+    ensure!(output.status.success(), "{}\n{text}", output.status);
+    Ok(passed)
 }
 
 fn build_and_serve(clone: &Path) -> Result<String> {

@@ -2,8 +2,8 @@
 //! when processes are killed.
 
 mod cases;
-mod clean;
-mod conformance;
+pub(super) mod clean;
+pub(super) mod conformance;
 mod dump;
 mod hostile;
 mod kills;

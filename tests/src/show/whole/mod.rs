@@ -1,12 +1,13 @@
 //! `cargo show whole`: what a first user needs to move an application over and keep it running.
 
 mod bench;
+mod cases;
 mod groups;
 mod roll;
 mod scale;
 mod tools;
 
-use super::Board;
+use super::{Board, path};
 
 /// All rows.
 pub fn show(board: &mut Board) {
@@ -14,5 +15,7 @@ pub fn show(board: &mut Board) {
     roll::rows(board);
     scale::rows(board);
     tools::rows(board);
+    path::conformance::rows(board);
+    cases::rows(board);
     bench::rows(board);
 }
