@@ -1,4 +1,4 @@
-//! Volumes as file systems, operators and power cuts leave them: BC-046, 047, 084, 085.
+//! Volumes as file systems, operators and power cuts leave them: BC-046, BC-047, BC-084, BC-085.
 
 use std::collections::BTreeMap;
 use std::fs;

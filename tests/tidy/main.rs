@@ -263,8 +263,12 @@ fn every_rule_that_is_cited_is_written_down() {
 
 #[test]
 fn a_rule_that_is_written_nowhere_is_caught() {
-    let tree = Tree::planted("broker/src/a.rs", "//! As Kafka does (F\u{2d}27, R9\u{2e}1).\n");
-    assert_eq!(rules::cited_and_not_written(&tree).len(), 2);
+    let cited = "//! As Kafka does (F\u{2d}27, D\u{2d}6, R9\u{2e}1), after BC\u{2d}005.\n";
+    let tree = Tree::planted("broker/src/a.rs", cited);
+    assert_eq!(rules::cited_and_not_written(&tree).len(), 4);
+    let by_a_rule = "- **F\u{2d}27** A leader (F\u{2d}27, F\u{2d}28).\n";
+    let tree = Tree::planted("broker/RULES.md", by_a_rule);
+    assert_eq!(rules::cited_and_not_written(&tree).len(), 1);
     let other = Tree::planted("broker/src/a.rs", "//! UTF-8, topic-1, R2D2, v1.10, A-b.\n");
     assert_eq!(rules::cited_and_not_written(&other).len(), 0);
 }
@@ -272,6 +276,18 @@ fn a_rule_that_is_written_nowhere_is_caught() {
 #[test]
 fn no_rule_is_written_down_that_nothing_cites() {
     holds(rules::written_and_not_cited(&Tree::of_this_workspace()));
-    let idle = Tree::planted("broker/RULES.md", "- **F-27** A leader.\n");
+    let idle = Tree::planted("broker/RULES.md", "- **F-27** A leader, by F\u{2d}27.\n");
     assert_eq!(rules::written_and_not_cited(&idle).len(), 1);
+    let unplayed = Tree::planted("tests/README.md", "| BC\u{2d}005 | a case | `a.rs` |\n");
+    assert_eq!(rules::written_and_not_cited(&unplayed).len(), 1);
+}
+
+#[test]
+fn what_is_cited_can_be_looked_up() {
+    holds(rules::sections_of_nowhere(&Tree::of_this_workspace()));
+    holds(rules::marks_without_a_meaning(&Tree::of_this_workspace()));
+    let section = Tree::planted("broker/src/a.rs", "//! As the design says (\u{a7}3.6).\n");
+    assert_eq!(rules::sections_of_nowhere(&section).len(), 1);
+    let mark = Tree::planted("broker/RULES.md", "- **F\u{2d}27** A leader `` [L, 4.4].\n");
+    assert_eq!(rules::marks_without_a_meaning(&mark).len(), 2);
 }

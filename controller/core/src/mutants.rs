@@ -9,11 +9,11 @@ metadata::planted_faults! {
     StaleAlterPartitionAccepted = "stale_alter_partition_accepted",
     /// The fence comes before the leaderships move (breaks R1.32).
     FenceBeforeMovingLeaders = "fence_before_moving_leaders",
-    /// A batch that the quorum refused is proposed once more (breaks design §3).
+    /// A batch that the quorum refused is proposed once more (breaks a promise of the README).
     RefusedBatchProposedAgain = "refused_batch_proposed_again",
-    /// A parked reply goes out with whatever entry takes its place in the log (breaks design §3).
+    /// A parked reply goes out with whatever entry takes its place in the log (breaks a promise of the README).
     ParkedReplyReleasedByIndex = "parked_reply_released_by_index",
-    /// A leader decides before it has applied what was in its log (breaks design §3).
+    /// A leader decides before it has applied what was in its log (breaks a promise of the README).
     ActivatedBeforeTheLogIsApplied = "activated_before_the_log_is_applied",
     /// Any live replica may be elected as if it were in sync (breaks R3.13).
     ElectedOutsideInSync = "elected_outside_in_sync",

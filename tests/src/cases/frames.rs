@@ -1,4 +1,4 @@
-//! Frames that no client sends: BC-075, 149, 150, and connections that stay silent or want too much: BC-153.
+//! Frames that no client sends: BC-075, BC-149, BC-150; connections that stay silent or want too much: BC-153.
 
 use std::net::TcpStream;
 use std::time::Duration;

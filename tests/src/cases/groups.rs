@@ -1,4 +1,4 @@
-//! Coordinators that come back, and what they tell of a commit: BC-005, 076.
+//! Coordinators that come back, and what they tell of a commit: BC-005, BC-076.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Names that come late or move: BC-048, 049. The clusters must have been prepared `named`.
+//! Names that come late or move: BC-048, BC-049. The clusters must have been prepared `named`.
 
 use std::time::{Duration, Instant};
 

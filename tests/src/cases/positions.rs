@@ -1,4 +1,4 @@
-//! Positions in a partition that clients go by: BC-068, 069, 070, 071, 077.
+//! Positions in a partition that clients go by: BC-068 to BC-071, BC-077.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

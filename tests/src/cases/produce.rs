@@ -1,4 +1,4 @@
-//! What a leader must refuse to store: BC-056, 057, 058, 059, 060, 061, 063.
+//! What a leader must refuse to store: BC-056 to BC-061, BC-063.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the controllers must survive: BC-027, 034.
+//! What the controllers must survive: BC-027, BC-034.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Brokers that leave and come back: BC-002, 008, 009, 010, 012, 013.
+//! Brokers that leave and come back: BC-002, BC-008 to BC-010, BC-012, BC-013.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

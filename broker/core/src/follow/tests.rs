@@ -94,7 +94,7 @@ fn nothing_is_published_before_what_was_committed_at_the_start_is_there() {
     );
 }
 
-/// §3: a position is applied when every lane has acknowledged it.
+/// A position is applied when every lane has acknowledged it.
 #[test]
 fn applied_is_what_the_slowest_lane_has_applied() {
     let mut follower = following(2);
@@ -133,7 +133,7 @@ fn a_snapshot_replaces_everything_and_is_published_as_one() {
     );
 }
 
-/// §3: another lineage is an alarm, and the broker never goes back.
+/// Another lineage is an alarm, and the broker never goes back.
 #[test]
 fn another_lineage_raises_an_alarm_and_no_lower_offset_is_published() {
     let mut follower = following(1);
@@ -167,7 +167,7 @@ fn another_lineage_raises_an_alarm_and_no_lower_offset_is_published() {
     assert_eq!(follower.published().brokers.len(), 2);
 }
 
-/// §3: three idle intervals without progress.
+/// Three idle intervals without progress.
 #[test]
 fn a_controller_without_progress_is_left_for_another() {
     let mut follower = following(1);

@@ -24,7 +24,7 @@ fn a_hint_names_leader_epoch_and_endpoint() {
     assert_eq!(leader_endpoint(&image, BrokerId(3), "SSL"), None);
 }
 
-/// §8: the client heard of the move before this broker did.
+/// The client heard of the move before this broker did.
 #[test]
 fn a_produce_that_comes_before_the_news_is_held_for_50_ms() {
     let image = with_orders(cluster(3), &[&[1, 2, 3]]);

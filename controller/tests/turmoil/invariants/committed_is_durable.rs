@@ -1,4 +1,4 @@
-//! What is applied for the first time would survive a power loss of everybody on a majority of disks (design §3).
+//! What is applied for the first time would survive a power loss of everybody on a majority of disks.
 
 use std::collections::BTreeSet;
 

@@ -21,7 +21,7 @@ impl Invariant for AcknowledgedBelowLeader {
     }
 
     fn source(&self) -> &'static str {
-        "design §4 (promise of acks=all)"
+        "README, what is promised"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

@@ -15,7 +15,7 @@ impl Invariant for ActiveKnowsTheLog {
     }
 
     fn source(&self) -> &'static str {
-        "design §3"
+        "controller/README, promises"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

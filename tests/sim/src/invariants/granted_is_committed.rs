@@ -13,7 +13,7 @@ impl Invariant for GrantedIsCommitted {
     }
 
     fn source(&self) -> &'static str {
-        "design §3, R0.1"
+        "R0.1"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

@@ -19,7 +19,7 @@ impl Invariant for ImagesEqual {
     }
 
     fn source(&self) -> &'static str {
-        "design §3, R5.50"
+        "R5.50"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

@@ -13,7 +13,7 @@ impl Invariant for NoAlarm {
     }
 
     fn source(&self) -> &'static str {
-        "R0.9, design §3"
+        "R0.9"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

@@ -59,7 +59,7 @@ impl Invariant for OffsetsNeverBack {
     }
 
     fn source(&self) -> &'static str {
-        "design §4 (promise of acks=all), G-2, BC-005"
+        "README, what is promised, G-2, BC-005"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

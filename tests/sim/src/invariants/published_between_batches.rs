@@ -17,7 +17,7 @@ impl Invariant for PublishedBetweenBatches {
     }
 
     fn source(&self) -> &'static str {
-        "design §3, R5.50"
+        "R5.50"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

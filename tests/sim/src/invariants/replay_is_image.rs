@@ -16,7 +16,7 @@ impl Invariant for ReplayIsImage {
     }
 
     fn source(&self) -> &'static str {
-        "design §5, R5.50"
+        "R5.50"
     }
 
     fn observe(&mut self, fact: &Fact) -> Result<(), String> {

@@ -84,7 +84,7 @@ impl World {
             Some(_) if self.now < self.plan.safety + self.plan.converge_max => {
                 self.agenda.put(self.now + LOOK, Happening::Look);
             }
-            Some(missing) => self.broken("convergence after healing [design §5]", missing),
+            Some(missing) => self.broken("convergence after healing", missing),
         }
     }
 
@@ -221,7 +221,7 @@ impl World {
         };
         let replayed = match self.replayed(&image) {
             Ok(replayed) => Arc::new(replayed),
-            Err(why) => return self.broken("replay of the log is the image [design §5]", why),
+            Err(why) => return self.broken("replay of the log is the image [R5.50]", why),
         };
         let live: BTreeSet<BrokerId> = image
             .brokers
