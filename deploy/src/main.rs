@@ -1,11 +1,12 @@
 //! Entry point: reads the command line, carries it out, and says by the exit code how it ended.
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 use millrace::args::{Cli, Command, LogCommand};
 use millrace::outcome::Failure;
-use millrace::terminal::tell;
+use millrace::terminal::{self, Answers, tell};
 use millrace::topic::Style;
 use millrace::{bench, config, consume, group, keys, produce, segment, status, topic, up};
 
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     };
     match ended {
         Ok(()) => ExitCode::SUCCESS,
+        Err(failure @ Failure::ReaderGone) => ExitCode::from(failure.code()),
         Err(failure) => {
             if style == Style::Json {
                 tell(&serde_json::json!({ "error": failure.to_string() }).to_string());
@@ -37,6 +39,15 @@ fn main() -> ExitCode {
 }
 
 async fn run(command: &Command, style: Style) -> Result<(), Failure> {
+    carry_out(command, style).await?;
+    match command {
+        // The cluster is not there for whoever read where it is, and a reader of records may have had enough.
+        Command::Up(_) | Command::Consume(_) => Ok(()),
+        _ => terminal::delivered(),
+    }
+}
+
+async fn carry_out(command: &Command, style: Style) -> Result<(), Failure> {
     match command {
         Command::Up(args) => up::run(args, style).await,
         Command::Topic { command } => topic::run(command, style).await,
@@ -50,7 +61,10 @@ async fn run(command: &Command, style: Style) -> Result<(), Failure> {
         Command::Status(args) => status::run(args, style).await,
         Command::Bench(args) => bench::run(args, style).await,
         Command::Completion { shell } => {
-            clap_complete::generate(*shell, &mut Cli::command(), "millrace", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "millrace", &mut script);
+            // Why it was not taken is remembered.
+            let _ = Answers.write_all(&script);
             Ok(())
         }
         Command::Keys => {

@@ -1,5 +1,5 @@
 //! How a command ends when it does not end well. Scripts read the exit code: 0 is done, 1 is refused or failed,
-//! 2 is a command that could not be understood or begun.
+//! 2 is a command that could not be understood or begun, 141 is an answer that its reader did not wait for.
 
 use crate::client::ClientError;
 
@@ -15,6 +15,10 @@ pub enum Failure {
     /// The cluster could not be asked. Exit code 1.
     #[error(transparent)]
     Client(#[from] ClientError),
+    /// Whoever read the answer has gone away. Exit code 141, as a shell gives it for other commands that end so: 128 and
+    /// the number of SIGPIPE. Nothing is said about it.
+    #[error("nobody reads the answer")]
+    ReaderGone,
 }
 
 impl Failure {
@@ -23,6 +27,7 @@ impl Failure {
         match self {
             Self::Refused(_) | Self::Client(_) => 1,
             Self::Usage(_) => 2,
+            Self::ReaderGone => 141,
         }
     }
 

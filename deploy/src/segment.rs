@@ -12,6 +12,7 @@ use wire::codec::Codec;
 use crate::args::{DumpArgs, DumpDetail};
 use crate::outcome::Failure;
 use crate::table::counted;
+use crate::terminal::{self, Answers};
 use crate::topic::Style;
 
 /// Far above any batch that a log accepts.
@@ -33,6 +34,8 @@ pub fn run(args: &DumpArgs, style: Style) -> Result<(), Failure> {
             Style::Text => as_text(file, args.detail),
             Style::Json => as_json(file, args.detail),
         };
+        // What could not be written is no fault of the file.
+        terminal::delivered()?;
         let shown = file.display();
         let summary = summary.map_err(|error| Failure::machine(&shown.to_string(), &error))?;
         if 0 < summary.bad_batches {
@@ -75,14 +78,14 @@ fn as_text(file: &Path, detail: DumpDetail) -> std::io::Result<DumpSummary> {
         DumpDetail::Records => Detail::Records,
         DumpDetail::Contents => Detail::Contents,
     };
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(Answers);
     let summary = dump_segment(&OsDisk, file, detail, &mut out)?;
     out.flush()?;
     Ok(summary)
 }
 
 fn as_json(file: &Path, detail: DumpDetail) -> std::io::Result<DumpSummary> {
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(Answers);
     let mut summary = DumpSummary::default();
     let ended = each_batch(&OsDisk, file, &mut |position, batch| {
         let intact = batch.check().is_ok();

@@ -14,7 +14,7 @@ use crate::interrupt::Interrupt;
 use crate::outcome::Failure;
 use crate::quorum::{self, QuorumView};
 use crate::table::{counted, numbers, table};
-use crate::terminal::{say, say_json, tell, wipe};
+use crate::terminal::{self, say, say_json, tell, wipe};
 use crate::topic::Style;
 
 /// How long a broker that answered may then be silent: a status is asked for when things are bad.
@@ -96,6 +96,7 @@ async fn watch(args: &StatusArgs, period: Duration, style: Style) -> Result<(), 
             }
             (Err(failure), _) => tell(&format!("millrace: {failure}")),
         }
+        terminal::delivered()?;
         tokio::select! {
             () = tokio::time::sleep(period) => {}
             () = interrupt.next() => return Ok(()),

@@ -19,7 +19,7 @@ use crate::interrupt::Interrupt;
 use crate::offsets::{self, Place};
 use crate::outcome::Failure;
 use crate::table::counted;
-use crate::terminal::tell;
+use crate::terminal::{self, Answers, tell};
 use crate::topic::Style;
 
 pub use format::Template;
@@ -49,7 +49,11 @@ pub async fn run(args: &ConsumeArgs, style: Style) -> Result<(), Failure> {
         Some(group) => in_group(args, group, &mut printer, &patience, &mut interrupt).await?,
     }
     tell(&format!("{} read", counted(patience.printed(), "record")));
-    Ok(())
+    match terminal::delivered() {
+        // It has read enough.
+        Err(Failure::ReaderGone) => Ok(()),
+        ended => ended,
+    }
 }
 
 async fn alone(args: &ConsumeArgs, printer: &mut Printer) -> Result<(), Failure> {
@@ -275,8 +279,7 @@ impl Printer {
                 }
             }
         }
-        let mut out = std::io::stdout().lock();
-        if out.write_all(&text).and_then(|()| out.flush()).is_err() {
+        if Answers.write_all(&text).and_then(|()| Answers.flush()).is_err() {
             // A reader that has gone away has read enough. What it did not take in must not be committed as read.
             self.reader_gone = true;
             return 0;

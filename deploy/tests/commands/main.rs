@@ -436,6 +436,70 @@ async fn a_damaged_segment_is_shown_and_ends_with_one() {
     );
 }
 
+/// A dump complained of a broken pipe, a completion panicked, and a status went on for nobody.
+#[tokio::test]
+async fn a_command_whose_reader_has_gone_away_ends_quietly() {
+    let apis = &[ApiKey::ApiVersions, ApiKey::DescribeCluster, ApiKey::Metadata];
+    let broker = Broker::serving(apis).await;
+    let dir = tempfile::tempdir().unwrap();
+    let segment = dir.path().join("00000000000000000000.log");
+    let mut builder = wire::batch::BatchBuilder::new(wire::codec::Codec::None);
+    builder.append(1000, Some(b"k"), Some(b"v"), &[]);
+    std::fs::write(&segment, builder.build()).unwrap();
+    let segment = segment.to_str().unwrap();
+
+    for line in [
+        &["log", "dump", segment][..],
+        &["log", "dump", segment, "--json"],
+        &["topic", "list"],
+        &["topic", "list", "--json"],
+        &["status"],
+        &["status", "--watch"],
+        &["status", "--watch", "--json"],
+        &["keys"],
+        &["keys", "--json"],
+        &["completion", "bash"],
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = told_to(&broker, line, writer.into()).await;
+        assert_eq!(
+            (output.status.code(), err(&output).as_str()),
+            (Some(141), ""),
+            "{line:?}"
+        );
+    }
+}
+
+/// It ended with 0, and what was asked for was nowhere.
+#[tokio::test]
+async fn an_answer_that_cannot_be_written_is_a_failure() {
+    let broker = Broker::serving(TOPICS).await;
+    for line in [&["keys"][..], &["topic", "list"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let output = told_to(&broker, line, full.into()).await;
+        assert_eq!(output.status.code(), Some(1), "{line:?}");
+        let why = err(&output);
+        assert!(why.starts_with("millrace: standard output: "), "{line:?}: {why}");
+    }
+}
+
+/// What comes of a command line whose answer goes there.
+async fn told_to(broker: &Broker, line: &[&str], answer: Stdio) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_millrace"));
+    let child = command
+        .args(line)
+        .env_clear()
+        .env("MILLRACE_BOOTSTRAP", &broker.address)
+        .stdout(answer)
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let ended = timeout(Duration::from_secs(20), child.wait_with_output()).await;
+    ended.unwrap_or_else(|_| panic!("{line:?} goes on")).unwrap()
+}
+
 #[tokio::test]
 async fn what_is_no_segment_by_its_name_is_not_dumped() {
     let dir = tempfile::tempdir().unwrap();
