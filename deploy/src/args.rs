@@ -404,7 +404,12 @@ pub struct StatusArgs {
         env = "MILLRACE_CONTROLLERS"
     )]
     pub controllers: Vec<Address>,
-    /// End with exit code 1 when something is wrong with what is shown.
+    /// End with exit code 1, and say why, when something is wrong or cannot be asked; with 0 when all is well.
+    ///
+    /// Wrong is: no controller leads, a controller is silent or serves reads only, a broker is fenced or does not answer for
+    /// its disks, a log directory is full or offline, a partition has no leader, or fewer in-sync replicas than
+    /// min.insync.replicas. A partition that is not on all of its replicas is shown and not wrong: after a start replicas
+    /// catch up, and every write is safe meanwhile.
     #[arg(long)]
     pub check: bool,
     /// Show it again and again until Ctrl-C, every so many seconds; every 2 unless given.
