@@ -35,7 +35,7 @@ const LEADER: &str = "leader";
 /// The quorum, as far as it can be asked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct QuorumView {
-    /// The cluster's id, where a controller told it.
+    /// The cluster's id, where a controller told it, or the broker that was asked for the quorum.
     pub cluster_id: Option<String>,
     /// Who leads it, where somebody does.
     pub leader: Option<i32>,
@@ -71,14 +71,15 @@ impl QuorumView {
     }
 }
 
-/// Asks a broker. `None` where it does not serve the question.
+/// Asks a broker, which has told its `cluster_id` before: the answer names none. `None` where it does not serve the
+/// question.
 ///
 /// # Errors
 /// When the broker does not answer or refuses.
-pub async fn by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
+pub async fn by_broker(client: &mut Client, cluster_id: Option<&str>) -> Result<Option<QuorumView>, Failure> {
     let is_unheard =
         |told: &Result<Option<QuorumView>, Failure>| matches!(told, Ok(Some(view)) if view.is_unheard());
-    settled(async || told_by_broker(client).await, is_unheard).await
+    settled(async || told_by_broker(client, cluster_id).await, is_unheard).await
 }
 
 /// What is seen at the first look after which nothing is left open, or at the last one.
@@ -94,7 +95,10 @@ async fn settled<T>(mut look: impl AsyncFnMut() -> T, is_open: impl Fn(&T) -> bo
     seen
 }
 
-async fn told_by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failure> {
+async fn told_by_broker(
+    client: &mut Client,
+    cluster_id: Option<&str>,
+) -> Result<Option<QuorumView>, Failure> {
     let partitions = vec![RequestPartitionData::default()];
     let topics = vec![RequestTopicData {
         topic_name: "__cluster_metadata".to_owned(),
@@ -120,11 +124,11 @@ async fn told_by_broker(client: &mut Client) -> Result<Option<QuorumView>, Failu
         log.error_message.as_deref(),
         "the quorum cannot be described",
     )?;
-    Ok(Some(described(log, &answer.nodes)))
+    Ok(Some(described(log, &answer.nodes, cluster_id)))
 }
 
 /// What the leader says of all. Who is silent is judged by its own clock: this machine's may be another.
-fn described(log: &ResponsePartitionData, nodes: &[Node]) -> QuorumView {
+fn described(log: &ResponsePartitionData, nodes: &[Node], cluster_id: Option<&str>) -> QuorumView {
     let own = log
         .current_voters
         .iter()
@@ -148,7 +152,7 @@ fn described(log: &ResponsePartitionData, nodes: &[Node]) -> QuorumView {
         }
     });
     QuorumView {
-        cluster_id: None,
+        cluster_id: cluster_id.map(str::to_owned),
         leader: Some(log.leader_id).filter(|id| 0 <= *id),
         term: u64::try_from(log.leader_epoch).ok(),
         controllers: controllers.collect(),
@@ -422,7 +426,7 @@ mod tests {
             node_id: 102,
             listeners: vec![listener],
         };
-        described(&log, &[node])
+        described(&log, &[node], Some("c"))
     }
 
     fn states(view: &QuorumView) -> Vec<(&str, bool)> {
@@ -470,6 +474,12 @@ mod tests {
             states(&told([-1, -1, -1])),
             [("leader", true), ("follower", true), ("follower", true)]
         );
+    }
+
+    /// It was null in JSON, although the broker tells it.
+    #[test]
+    fn a_quorum_is_that_of_the_brokers_cluster() {
+        assert_eq!(told([0, 0, 0]).cluster_id.as_deref(), Some("c"));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::args::StatusArgs;
-use crate::ask::{self, BrokerView, TopicView};
+use crate::ask::{self, BrokerView, ClusterView, TopicView};
 use crate::client::{Client, ClientError};
 use crate::disks::{self, LogDirView};
 use crate::interrupt::Interrupt;
@@ -152,7 +152,7 @@ async fn gather(mut client: Client, args: &StatusArgs) -> StatusView {
     }
     let brokers = cluster.as_ref().map_or(&[][..], |cluster| &cluster.brokers);
     let one_after_the_other = async {
-        let quorum = quorum(&mut client, args, brokers, &mut unknown).await;
+        let quorum = quorum(&mut client, args, cluster.as_ref(), &mut unknown).await;
         (quorum, partitions(&mut client, &mut unknown).await)
     };
     let ((quorum, partitions), (log_dirs, undescribed)) =
@@ -180,15 +180,17 @@ async fn partitions(client: &mut Client, unknown: &mut Vec<String>) -> Option<Pa
 async fn quorum(
     client: &mut Client,
     args: &StatusArgs,
-    brokers: &[BrokerView],
+    cluster: Option<&ClusterView>,
     unknown: &mut Vec<String>,
 ) -> Option<QuorumView> {
     const WHAT: &str = "the quorum";
+    let brokers = cluster.map_or(&[][..], |cluster| &cluster.brokers);
     if !args.controllers.is_empty() {
         return Some(quorum::by_controllers(&args.controllers).await);
     }
     let mut refused = Vec::new();
-    if let Some(Some(view)) = known(WHAT, quorum::by_broker(client).await, &mut refused) {
+    let cluster_id = cluster.map(|cluster| cluster.cluster_id.as_str());
+    if let Some(Some(view)) = known(WHAT, quorum::by_broker(client, cluster_id).await, &mut refused) {
         return Some(view);
     }
     let addresses = known(WHAT, ask::controllers(client, brokers).await, &mut refused).flatten();
