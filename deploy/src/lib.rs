@@ -28,3 +28,4 @@ pub mod table;
 pub mod terminal;
 pub mod topic;
 pub mod up;
+pub mod waiting;

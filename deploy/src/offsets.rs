@@ -11,11 +11,21 @@ use crate::ask;
 use crate::client::ClientError;
 use crate::cluster::{Cluster, Topic};
 use crate::outcome::Failure;
+use crate::waiting::{Waiting, no_leader};
 
-/// How long leaders are waited for.
+/// How long leaders are waited for at most, unless their partitions are waited for endlessly.
 const LIMIT: Duration = Duration::from_secs(15);
 
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// How long leaders are waited for. What is missing is told in both cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// A quarter of a minute: an election takes less.
+    Shortly,
+    /// Until they are there: whoever reads a partition wants what comes.
+    Endlessly,
+}
 
 /// A place in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,19 +79,20 @@ impl Place {
 /// The offset of a place in each of these partitions.
 ///
 /// # Errors
-/// When a partition has no leader, or its leader does not answer or refuses.
+/// When a partition has no leader, or its leader does not answer, for longer than is waited; when a leader refuses.
 pub async fn of(
     cluster: &mut Cluster,
     topic: &Topic,
     partitions: &[i32],
     place: Place,
+    wait: Wait,
 ) -> Result<BTreeMap<i32, i64>, Failure> {
     if let Place::At(offset) = place {
         return Ok(partitions.iter().map(|partition| (*partition, offset)).collect());
     }
-    let mut found = asked(cluster, topic, partitions, place.timestamp()).await?;
+    let mut found = asked(cluster, topic, partitions, place, wait).await?;
     if let Place::BeforeEnd(count) = place {
-        let begins = asked(cluster, topic, partitions, Place::Beginning.timestamp()).await?;
+        let begins = asked(cluster, topic, partitions, Place::Beginning, wait).await?;
         for (partition, offset) in &mut found {
             let begin = begins.get(partition).copied().unwrap_or(0);
             *offset = (*offset - count).max(begin);
@@ -94,7 +105,7 @@ pub async fn of(
         .map(|(partition, _)| *partition)
         .collect();
     if !late.is_empty() {
-        found.extend(asked(cluster, topic, &late, Place::End.timestamp()).await?);
+        found.extend(asked(cluster, topic, &late, Place::End, wait).await?);
     }
     Ok(found)
 }
@@ -104,10 +115,12 @@ async fn asked(
     cluster: &mut Cluster,
     topic: &Topic,
     partitions: &[i32],
-    timestamp: i64,
+    place: Place,
+    wait: Wait,
 ) -> Result<BTreeMap<i32, i64>, Failure> {
     let clock = OsClock::new();
     let began = clock.now();
+    let mut waiting = Waiting::begin();
     let mut topic = topic.clone();
     let mut found = BTreeMap::new();
     loop {
@@ -116,12 +129,13 @@ async fn asked(
             .filter(|one| !found.contains_key(*one))
             .copied()
             .collect();
-        let Some(why) = ask_once(cluster, &topic, &left, timestamp, &mut found).await? else {
+        let Some(why) = ask_once(cluster, &topic, &left, place.timestamp(), &mut found).await? else {
             return Ok(found);
         };
-        if LIMIT <= clock.now().since(began) {
+        if wait == Wait::Shortly && LIMIT <= clock.now().since(began) {
             return Err(Failure::Refused(why));
         }
+        waiting.still(&why);
         tokio::time::sleep(PAUSE).await;
         topic = cluster.topic(&topic.name).await?;
     }
@@ -135,7 +149,7 @@ pub async fn ends_known(cluster: &mut Cluster, topic: &Topic, partitions: &[i32]
     found
 }
 
-/// Asks every leader once. Gives why something is missing, where asking again may help.
+/// Asks every leader once. Gives the first reason why something is missing, where asking again may help.
 async fn ask_once(
     cluster: &mut Cluster,
     topic: &Topic,
@@ -144,18 +158,21 @@ async fn ask_once(
     found: &mut BTreeMap<i32, i64>,
 ) -> Result<Option<String>, Failure> {
     let mut why = None;
+    let mut missing = |reason: String| {
+        why.get_or_insert(reason);
+    };
     let mut by_leader: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for partition in partitions {
         match topic.leaders.get(partition).copied().flatten() {
             Some(leader) => by_leader.entry(leader).or_default().push(*partition),
-            None => why = Some(format!("{}-{partition} has no leader", topic.name)),
+            None => missing(no_leader(&topic.name, *partition)),
         }
     }
     for (leader, partitions) in by_leader {
         let mut client = match cluster.take(leader).await {
             Ok(client) => client,
             Err(failure) => {
-                why = Some(failure.to_string());
+                missing(failure.to_string());
                 continue;
             }
         };
@@ -163,7 +180,7 @@ async fn ask_once(
             Ok((_, answer)) => answer,
             Err(error @ ClientError::NotServed { .. }) => return Err(error.into()),
             Err(error) => {
-                why = Some(error.to_string());
+                missing(error.to_string());
                 continue;
             }
         };
@@ -171,7 +188,7 @@ async fn ask_once(
         for result in answer.topics.iter().flat_map(|topic| &topic.partitions) {
             let what = format!("offsets of {}-{}", topic.name, result.partition_index);
             match result.error_code {
-                code if code.is_retriable() => why = Some(format!("{what}: {code}")),
+                code if code.is_retriable() => missing(format!("{what}: {code}")),
                 code => {
                     ask::refuse(code, None, &what)?;
                     found.insert(result.partition_index, result.offset);

@@ -16,9 +16,10 @@ use super::{read, write};
 use crate::address::Address;
 use crate::args::Acks;
 use crate::cluster::{Cluster, Topic};
-use crate::offsets::{self, Place};
+use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
 use crate::producer_id;
+use crate::waiting::no_leader;
 
 /// What is done to a cluster.
 #[derive(Debug, Clone)]
@@ -184,12 +185,12 @@ pub async fn run(
     let topic = cluster.topic(topic).await?;
     let all: Vec<i32> = topic.leaders.keys().copied().collect();
     let target = target(&mut cluster, &topic, &load.shape).await?;
-    let starts = offsets::of(&mut cluster, &topic, &all, Place::End).await?;
+    let starts = offsets::of(&mut cluster, &topic, &all, Place::End, Wait::Shortly).await?;
     let (job, begin, eyes) = (load.clone(), starts.clone(), watched.clone());
     let loaded = target.clone();
     let mut measured = on_threads(move || measure(&loaded, &job, &begin, &eyes)).await?;
     if load.rate.is_none() {
-        let ends = offsets::of(&mut cluster, &topic, &all, Place::End).await?;
+        let ends = offsets::of(&mut cluster, &topic, &all, Place::End, Wait::Shortly).await?;
         let (job, eyes) = (load.clone(), watched.clone());
         measured.read = Some(on_threads(move || read_back(&target, &job, &starts, &ends, &eyes)).await?);
     }
@@ -212,7 +213,7 @@ async fn target(cluster: &mut Cluster, topic: &Topic, shape: &ShapeArgs) -> Resu
     };
     let mut by_leader: BTreeMap<i32, Vec<i32>> = BTreeMap::new();
     for (partition, leader) in &topic.leaders {
-        let leaderless = || Failure::Refused(format!("{}-{partition} has no leader", topic.name));
+        let leaderless = || Failure::Refused(no_leader(&topic.name, *partition));
         by_leader
             .entry(leader.ok_or_else(leaderless)?)
             .or_default()

@@ -17,7 +17,7 @@ use super::protocol;
 use crate::client::{Client, ClientError};
 use crate::cluster::Cluster;
 use crate::group::committed;
-use crate::offsets::{self, Place};
+use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
 use crate::{ask, coordinator};
 
@@ -274,7 +274,9 @@ impl Member {
             .collect();
         if !without.is_empty() {
             let topic = self.cluster.topic(&self.topic).await?;
-            start.extend(offsets::of(&mut self.cluster, &topic, &without, otherwise).await?);
+            // Not for long: meanwhile the group hears nothing of this member.
+            let cluster = &mut self.cluster;
+            start.extend(offsets::of(cluster, &topic, &without, otherwise, Wait::Shortly).await?);
         }
         Ok(start)
     }

@@ -16,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::args::ConsumeArgs;
 use crate::cluster::Cluster;
 use crate::interrupt::Interrupt;
-use crate::offsets::{self, Place};
+use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
 use crate::table::counted;
 use crate::terminal::{self, Answers, tell};
@@ -73,8 +73,10 @@ async fn alone(args: &ConsumeArgs, printer: &mut Printer) -> Result<(), Failure>
         true => topic.leaders.keys().copied().collect(),
         false => args.partitions.clone(),
     };
-    let start = offsets::of(&mut cluster, &topic, &wanted, args.start()).await?;
-    printer.stop_at(args, &mut cluster, &start).await?;
+    let start = offsets::of(&mut cluster, &topic, &wanted, args.start(), Wait::Endlessly).await?;
+    printer
+        .stop_at(args, &mut cluster, &start, Wait::Endlessly)
+        .await?;
     let mut reader = Reader::new(cluster, topic, args.start());
     reader.read_from(start);
     while !printer.has_enough(&reader.positions) {
@@ -155,7 +157,9 @@ async fn turn(
         member.group()
     ));
     *read = member.positions(&partitions, args.start()).await?;
-    printer.stop_at(args, member.cluster(), read).await?;
+    printer
+        .stop_at(args, member.cluster(), read, Wait::Shortly)
+        .await?;
     reader.read_from(read.clone());
     let ended = share(member, reader, printer, read).await?;
     if matches!(ended, Share::Rebalanced) {
@@ -236,11 +240,12 @@ impl Printer {
         args: &ConsumeArgs,
         cluster: &mut Cluster,
         start: &BTreeMap<i32, i64>,
+        wait: Wait,
     ) -> Result<(), Failure> {
         if args.exit_at_end {
             let topic = cluster.topic(&args.topic).await?;
             let partitions: Vec<i32> = start.keys().copied().collect();
-            self.ends = Some(offsets::of(cluster, &topic, &partitions, Place::End).await?);
+            self.ends = Some(offsets::of(cluster, &topic, &partitions, Place::End, wait).await?);
         }
         Ok(())
     }

@@ -14,8 +14,9 @@ use wire::messages::{FetchRequest, FetchResponse};
 
 use crate::client::{Client, ClientError};
 use crate::cluster::{Cluster, Topic};
-use crate::offsets::{self, Place};
+use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
+use crate::waiting::{Waiting, no_leader};
 
 /// How long a broker may wait for something to give.
 const WAIT_MS: i32 = 500;
@@ -66,6 +67,8 @@ pub struct Reader {
     stale: bool,
     /// Partitions whose offset does not exist; they begin anew before anything else is asked.
     lost: Vec<i32>,
+    /// For leaders that cannot be asked.
+    waiting: Option<Waiting>,
 }
 
 impl Reader {
@@ -84,6 +87,7 @@ impl Reader {
             round: 0,
             stale: false,
             lost: Vec::new(),
+            waiting: None,
         }
     }
 
@@ -108,11 +112,15 @@ impl Reader {
             self.stale = false;
         }
         if !self.lost.is_empty() {
-            let found = offsets::of(&mut self.cluster, &self.topic, &self.lost, self.reset).await?;
+            let (topic, wait) = (&self.topic, Wait::Endlessly);
+            let found = offsets::of(&mut self.cluster, topic, &self.lost, self.reset, wait).await?;
             self.positions.extend(found);
             self.lost.clear();
         }
-        self.ask_idle_leaders().await;
+        match self.ask_idle_leaders().await {
+            None => self.waiting = None,
+            Some(why) => self.waiting.get_or_insert_with(Waiting::begin).still(&why),
+        }
         let Some((leader, round, client, answer)) = self.busy.next().await else {
             // Nothing to read, as when a group has more members than partitions.
             if self.positions.is_empty() {
@@ -138,21 +146,30 @@ impl Reader {
         }
     }
 
-    async fn ask_idle_leaders(&mut self) {
+    /// Gives the first reason why somebody could not be asked.
+    async fn ask_idle_leaders(&mut self) -> Option<String> {
+        let mut why = None;
         let mut by_leader: BTreeMap<i32, Vec<(i32, i64)>> = BTreeMap::new();
         for (partition, offset) in &self.positions {
             match self.topic.leaders.get(partition).copied().flatten() {
                 Some(leader) => by_leader.entry(leader).or_default().push((*partition, *offset)),
-                None => self.stale = true,
+                None => {
+                    self.stale = true;
+                    why.get_or_insert_with(|| no_leader(&self.topic.name, *partition));
+                }
             }
         }
         for (leader, partitions) in by_leader {
             if self.asked.contains(&leader) {
                 continue;
             }
-            let Ok(mut client) = self.cluster.take(leader).await else {
-                self.stale = true;
-                continue;
+            let mut client = match self.cluster.take(leader).await {
+                Ok(client) => client,
+                Err(failure) => {
+                    self.stale = true;
+                    why.get_or_insert_with(|| failure.to_string());
+                    continue;
+                }
             };
             let question = self.question(&partitions);
             let round = self.round;
@@ -162,6 +179,7 @@ impl Reader {
                 (leader, round, client, answer)
             }));
         }
+        why
     }
 
     fn question(&self, partitions: &[(i32, i64)]) -> FetchRequest {

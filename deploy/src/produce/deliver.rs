@@ -15,6 +15,7 @@ use crate::args::{Acks, ProduceArgs};
 use crate::client::{Client, ClientError};
 use crate::cluster::{Cluster, Topic};
 use crate::outcome::Failure;
+use crate::waiting::{Waiting, no_leader};
 
 /// How long a leader may wait for its replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -63,6 +64,7 @@ impl Delivery {
         let began = self.clock.now();
         let mut pause = BACKOFF.0;
         let mut why = String::new();
+        let mut waiting = Waiting::begin();
         while !left.is_empty() {
             let attempts = self.attempt(left, &mut why).await;
             left = Vec::new();
@@ -76,6 +78,7 @@ impl Delivery {
                 let what = format!("not written within {} s: {why}", self.limit.as_secs());
                 return Err(Failure::Refused(what));
             }
+            waiting.still(&why);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(BACKOFF.1);
             if let Ok(topic) = self.cluster.topic(&self.topic.name).await {
@@ -96,7 +99,10 @@ impl Delivery {
         let mut untried = Vec::new();
         for (leader, batches) in by_leader {
             let client = match leader {
-                None => Err("a partition has no leader".to_owned()),
+                None => {
+                    let partition = batches.first().map_or(-1, |ready| ready.partition);
+                    Err(no_leader(&self.topic.name, partition))
+                }
                 Some(leader) => self
                     .cluster
                     .take(leader)

@@ -579,6 +579,31 @@ async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
     assert_eq!(alone, expected);
 }
 
+/// It was silent, then gave up; with an offset it was silent for ever.
+#[tokio::test]
+async fn a_reader_of_a_partition_without_a_leader_says_so_and_waits() {
+    let apis = &[ApiKey::ApiVersions, ApiKey::Metadata, ApiKey::ListOffsets];
+    let broker = Broker::serving(apis).await;
+    for start in [&["--from-beginning", "--exit-at-end"][..], &["--offset", "7"]] {
+        let mut reader = Command::new(env!("CARGO_BIN_EXE_millrace"))
+            .args(["consume", "orders", "--partition", "1"])
+            .args(["--bootstrap", &broker.address])
+            .args(start)
+            .env_clear()
+            .stderr(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .unwrap();
+        let mut told = BufReader::new(reader.stderr.take().unwrap()).lines();
+        let line = told.next_line().await.unwrap().unwrap();
+        assert_eq!(
+            line,
+            "waiting: orders-1 has no leader; `millrace status` says why"
+        );
+        assert_eq!(reader.try_wait().unwrap(), None, "it waits");
+    }
+}
+
 #[tokio::test]
 async fn up_without_its_programs_begins_nothing() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
