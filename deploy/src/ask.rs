@@ -307,6 +307,18 @@ const fn advice(code: ErrorCode) -> Option<&'static str> {
         ErrorCode::REQUEST_TIMED_OUT => Some(
             "not done in time, perhaps still going on; `millrace status` shows whether controllers answer",
         ),
+        ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => Some(
+            "the broker that keeps the group still reads its log; try again, and if it stays so `millrace status` shows \
+             whether enough brokers are in sync",
+        ),
+        ErrorCode::COORDINATOR_NOT_AVAILABLE => Some(
+            "no broker keeps the group; `millrace status` shows whether brokers are missing, or partitions of \
+             __consumer_offsets have no leader",
+        ),
+        ErrorCode::NOT_COORDINATOR => Some("the group is moving to another broker; try again"),
+        ErrorCode::GROUP_ID_NOT_FOUND => {
+            Some("there is no such group; `millrace group list` shows what there is")
+        }
         _ => None,
     }
 }

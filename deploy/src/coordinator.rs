@@ -1,11 +1,11 @@
-//! Which broker keeps a group, and a connection to it.
+//! Which broker keeps a group, a connection to it, and questions to it.
 
 use std::time::Duration;
 
 use host::{Clock, OsClock};
-use wire::ErrorCode;
 use wire::messages::FindCoordinatorRequest;
 use wire::messages::find_coordinator::Coordinator;
+use wire::{ApiVersion, ErrorCode, Request};
 
 use crate::address::Address;
 use crate::ask;
@@ -13,6 +13,7 @@ use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
 use crate::terminal::tell;
+use crate::waiting::Waiting;
 
 /// How long a coordinator is waited for: its partition may be moving, or its topic being made.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -24,6 +25,61 @@ const HINT_AFTER: Duration = Duration::from_secs(2);
 
 const HINT: &str = "groups need the topic __consumer_offsets, which is made once as many brokers live as \
     offsets.topic.replication.factor says (3 unless set); with fewer brokers, start them with a smaller one";
+
+/// What a coordinator answered.
+#[derive(Debug)]
+pub struct Answered<R> {
+    /// In this version.
+    pub version: ApiVersion,
+    /// Whatever it is.
+    pub answer: R,
+    /// Where it is.
+    pub coordinator: Address,
+}
+
+/// Whether the coordinator is another one now, or not ready yet.
+pub const fn is_moving(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::NOT_COORDINATOR
+            | ErrorCode::COORDINATOR_NOT_AVAILABLE
+            | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
+    )
+}
+
+/// Asks the coordinator of a group, in the newest version up to `newest`. One that says by the `code` of its answer that it
+/// has moved, or still reads its log, is asked again for half a minute; then that is the answer.
+///
+/// # Errors
+/// When there is none for half a minute, or it does not answer.
+pub async fn ask<R: Request>(
+    cluster: &mut Cluster,
+    group: &str,
+    newest: i16,
+    question: &R,
+    code: impl Fn(ApiVersion, &R::Response) -> ErrorCode,
+) -> Result<Answered<R::Response>, Failure> {
+    let clock = OsClock::new();
+    let began = clock.now();
+    let mut waiting = Waiting::begin();
+    loop {
+        let mut client = of(cluster, group).await?;
+        let (version, answer) = client.ask(newest, question).await?;
+        let code = code(version, &answer);
+        if !is_moving(code) || LIMIT <= clock.now().since(began) {
+            return Ok(Answered {
+                version,
+                answer,
+                coordinator: client.address().clone(),
+            });
+        }
+        waiting.still(&format!(
+            "the coordinator of {group} at {}: {code}",
+            client.address()
+        ));
+        tokio::time::sleep(PAUSE).await;
+    }
+}
 
 /// A connection to the coordinator of a group.
 ///

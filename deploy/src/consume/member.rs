@@ -59,16 +59,6 @@ fn millis(duration: Duration) -> i32 {
     i32::try_from(duration.as_millis()).unwrap_or(i32::MAX)
 }
 
-/// Whether the coordinator is another one now, or not ready yet.
-const fn moved(code: ErrorCode) -> bool {
-    matches!(
-        code,
-        ErrorCode::NOT_COORDINATOR
-            | ErrorCode::COORDINATOR_NOT_AVAILABLE
-            | ErrorCode::COORDINATOR_LOAD_IN_PROGRESS
-    )
-}
-
 impl Member {
     /// Of a group, for one topic; it has not joined yet.
     pub fn new(cluster: Cluster, group: &str, topic: &str) -> Self {
@@ -164,7 +154,7 @@ impl Member {
                     self.forget();
                     continue;
                 }
-                code if moved(code) => {
+                code if coordinator::is_moving(code) => {
                     self.look_again().await;
                     continue;
                 }
@@ -210,7 +200,7 @@ impl Member {
                 self.forget();
                 Ok(None)
             }
-            code if moved(code) => {
+            code if coordinator::is_moving(code) => {
                 self.look_again().await;
                 Ok(None)
             }
@@ -299,7 +289,7 @@ impl Member {
             ErrorCode::NONE => Ok(Standing::Stable),
             ErrorCode::REBALANCE_IN_PROGRESS => Ok(Standing::Rebalancing),
             ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION => Ok(Standing::Unknown),
-            code if moved(code) => {
+            code if coordinator::is_moving(code) => {
                 self.look_again().await;
                 Ok(Standing::Stable)
             }
@@ -340,7 +330,7 @@ impl Member {
                 ErrorCode::REBALANCE_IN_PROGRESS
                 | ErrorCode::ILLEGAL_GENERATION
                 | ErrorCode::UNKNOWN_MEMBER_ID => {}
-                code if moved(code) => {
+                code if coordinator::is_moving(code) => {
                     self.look_again().await;
                     return Ok(());
                 }

@@ -51,9 +51,12 @@ pub async fn offsets(
         }],
         require_stable: false,
     };
-    let mut client = coordinator::of(cluster, group).await?;
-    let (version, answer) = client.ask(9, &question).await?;
-    told(version, answer, group)
+    let code = |version: ApiVersion, answer: &OffsetFetchResponse| match answer.groups.first() {
+        Some(group) if 8 <= version.0 => group.error_code,
+        _ => answer.error_code,
+    };
+    let asked = coordinator::ask(cluster, group, 9, &question, code).await?;
+    told(asked.version, asked.answer, group)
 }
 
 fn told(version: ApiVersion, answer: OffsetFetchResponse, group: &str) -> Result<Vec<Committed>, Failure> {

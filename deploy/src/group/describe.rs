@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use wire::messages::DescribeGroupsRequest;
 use wire::messages::describe_groups::DescribedGroup;
+use wire::messages::{DescribeGroupsRequest, DescribeGroupsResponse};
+use wire::{ApiVersion, ErrorCode};
 
 use super::committed;
 use crate::cluster::Cluster;
@@ -66,14 +67,16 @@ pub async fn run(cluster: &mut Cluster, groups: &[String], style: Style) -> Resu
 }
 
 async fn view(cluster: &mut Cluster, group: &str) -> Result<GroupView, Failure> {
-    let mut client = coordinator::of(cluster, group).await?;
-    let coordinator = client.address().to_string();
     let question = DescribeGroupsRequest {
         groups: vec![group.to_owned()],
         ..Default::default()
     };
-    let (_, answer) = client.ask(6, &question).await?;
-    let described = answer.groups.into_iter().next();
+    let code = |_: ApiVersion, answer: &DescribeGroupsResponse| {
+        let described = answer.groups.first();
+        described.map_or(ErrorCode::NONE, |group| group.error_code)
+    };
+    let asked = coordinator::ask(cluster, group, 6, &question, code).await?;
+    let described = asked.answer.groups.into_iter().next();
     let described = described.ok_or_else(|| Failure::Refused(format!("{group}: the answer is empty")))?;
     ask::refuse(described.error_code, described.error_message.as_deref(), group)?;
     let known = committed::offsets(cluster, group, None).await?;
@@ -110,7 +113,7 @@ async fn view(cluster: &mut Cluster, group: &str) -> Result<GroupView, Failure> 
         group: group.to_owned(),
         state: described.group_state,
         assignor: described.protocol_data,
-        coordinator,
+        coordinator: asked.coordinator.to_string(),
         lag: partitions.iter().filter_map(|one| one.lag).sum(),
         members,
         partitions,

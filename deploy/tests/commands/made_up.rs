@@ -14,6 +14,7 @@ use wire::messages::describe_cluster::DescribeClusterBroker;
 use wire::messages::describe_configs::{
     DescribeConfigsResource, DescribeConfigsResourceResult, DescribeConfigsResult,
 };
+use wire::messages::describe_groups::DescribedGroup;
 use wire::messages::describe_log_dirs::DescribeLogDirsResult;
 use wire::messages::describe_topic_partitions::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
@@ -24,7 +25,7 @@ use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic}
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
-    DescribeLogDirsResponse, DescribeQuorumResponse, DescribeTopicPartitionsRequest,
+    DescribeGroupsResponse, DescribeLogDirsResponse, DescribeQuorumResponse, DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse, MetadataResponse,
 };
@@ -137,16 +138,29 @@ fn answer(
             let asked = IncrementalAlterConfigsRequest::decode(version, reader).unwrap();
             reply(header, &altered(&asked))
         }
-        ApiKey::FindCoordinator => reply(
-            header,
-            &FindCoordinatorResponse {
-                coordinators: vec![Coordinator {
+        ApiKey::FindCoordinator => {
+            let found = match apis.contains(&ApiKey::DescribeGroups) {
+                true => Coordinator {
+                    host: "127.0.0.1".to_owned(),
+                    port: i32::from(port),
+                    ..Default::default()
+                },
+                false => Coordinator {
                     error_code: ErrorCode::COORDINATOR_NOT_AVAILABLE,
                     ..Default::default()
-                }],
+                },
+            };
+            let answer = FindCoordinatorResponse {
+                coordinators: vec![found],
                 ..Default::default()
-            },
-        ),
+            };
+            reply(header, &answer)
+        }
+        ApiKey::DescribeGroups => {
+            let is_ready = !asked.lock().unwrap().is_empty();
+            note(String::new());
+            reply(header, &no_group(is_ready))
+        }
         other => panic!("nobody said that {other} is served"),
     }
 }
@@ -244,6 +258,21 @@ fn page(second: bool) -> DescribeTopicPartitionsResponse {
     DescribeTopicPartitionsResponse {
         topics: vec![topic],
         next_cursor: (!second).then_some(cursor),
+        ..Default::default()
+    }
+}
+
+/// There is none, which is known once the log is read.
+fn no_group(is_ready: bool) -> DescribeGroupsResponse {
+    let error_code = match is_ready {
+        true => ErrorCode::GROUP_ID_NOT_FOUND,
+        false => ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
+    };
+    DescribeGroupsResponse {
+        groups: vec![DescribedGroup {
+            error_code,
+            ..Default::default()
+        }],
         ..Default::default()
     }
 }

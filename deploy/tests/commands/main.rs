@@ -546,6 +546,22 @@ async fn a_reader_that_waits_for_a_coordinator_says_what_is_probably_missing() {
     assert!(line.contains("offsets.topic.replication.factor"), "{line}");
 }
 
+/// On a fresh cluster the answer was COORDINATOR_LOAD_IN_PROGRESS and no more.
+#[tokio::test]
+async fn a_coordinator_that_still_reads_its_log_is_asked_again() {
+    let apis = &[
+        ApiKey::ApiVersions,
+        ApiKey::FindCoordinator,
+        ApiKey::DescribeGroups,
+    ];
+    let broker = Broker::serving(apis).await;
+    let described = broker.command(&["group", "describe", "nope"]).await;
+    assert_eq!(described.status.code(), Some(1));
+    let line = "millrace: nope: GROUP_ID_NOT_FOUND: there is no such group; `millrace group list` shows what there is\n";
+    assert_eq!(err(&described), line);
+    assert_eq!(broker.asked(), ["DescribeGroups ", "DescribeGroups "]);
+}
+
 /// It began to count when records were asked for, and what comes before that may take half a minute: a coordinator, or a
 /// leader whose log's bounds are needed.
 #[tokio::test]
