@@ -9,15 +9,25 @@ pub(crate) mod plan;
 pub(crate) mod ready;
 mod stop;
 
+use std::time::Duration;
+
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::args::UpArgs;
+use crate::ask;
+use crate::client::Client;
 use crate::outcome::Failure;
 use crate::terminal::{say, tell};
 use crate::topic::Style;
 
 use nodes::{Ended, Nodes};
 use plan::{Plan, Role};
+
+/// The topic of the things to try.
+const TOPIC: &str = "orders";
+
+/// How long a broker may take to say which topics there are.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Starts the cluster, says how to use it, and stops it when it is told to.
 ///
@@ -36,7 +46,7 @@ pub async fn run(args: &UpArgs, style: Style) -> Result<(), Failure> {
     };
     let served = match begun {
         Begun::Serving => {
-            announce(plan, &nodes, style);
+            announce(plan, &nodes, style).await;
             watch(&mut nodes, &mut signals).await
         }
         Begun::Ended(ended) => {
@@ -89,11 +99,28 @@ fn report(ended: &Ended) {
     }
 }
 
-fn announce(plan: &Plan, nodes: &Nodes, style: Style) {
+async fn announce(plan: &Plan, nodes: &Nodes, style: Style) {
     match style {
         Style::Json => say(&serving_json(plan, nodes).to_string()),
-        Style::Text => serving_lines(plan).iter().for_each(|line| say(line)),
+        Style::Text => {
+            // As it was typed, so that the lines can be pasted.
+            let own = std::env::args().next().unwrap_or_else(|| "millrace".to_owned());
+            let lines = serving_lines(plan, &own, &topics(plan).await);
+            lines.iter().for_each(|line| say(line));
+        }
     }
+}
+
+/// The topics that are there, as after a start on data; none, where that cannot be asked.
+async fn topics(plan: &Plan) -> Vec<String> {
+    let brokers = plan.nodes.iter().filter(|node| node.role == Role::Broker);
+    let addresses: Vec<_> = brokers.map(|node| node.address.clone()).collect();
+    let Ok(mut client) = Client::connect(&addresses).await else {
+        return Vec::new();
+    };
+    client.wait_at_most(PATIENCE);
+    let topics = ask::all_topics(&mut client).await.unwrap_or_default();
+    topics.into_iter().map(|topic| topic.name).collect()
 }
 
 fn serving_json(plan: &Plan, nodes: &Nodes) -> serde_json::Value {
@@ -110,7 +137,7 @@ fn serving_json(plan: &Plan, nodes: &Nodes) -> serde_json::Value {
     })
 }
 
-fn serving_lines(plan: &Plan) -> Vec<String> {
+fn serving_lines(plan: &Plan, own: &str, topics: &[String]) -> Vec<String> {
     let bootstrap = plan.addresses(Role::Broker);
     let first = bootstrap.split(',').next().unwrap_or_default();
     let at = if first == "127.0.0.1:9092" {
@@ -119,16 +146,18 @@ fn serving_lines(plan: &Plan) -> Vec<String> {
         format!(" --bootstrap {first}")
     };
     let copies = plan.copies();
-    // As it was typed, so that the lines can be pasted.
-    let own = std::env::args().next().unwrap_or_else(|| "millrace".to_owned());
+    let first_try = match topics.iter().any(|topic| topic == TOPIC) {
+        true => format!("topic describe {TOPIC}"),
+        false => format!("topic create {TOPIC} --partitions 12 --replication-factor {copies}"),
+    };
     vec![
         String::new(),
         format!("Serving. Bootstrap address: {bootstrap}"),
         String::new(),
         "Three things to try:".to_owned(),
-        format!("  {own} topic create orders --partitions 12 --replication-factor {copies}{at}"),
+        format!("  {own} {first_try}{at}"),
         format!(
-            "  seq 1000 | {own} produce orders{at}; {own} consume orders --from-beginning --exit-at-end{at} | wc -l"
+            "  seq 1000 | {own} produce {TOPIC}{at}; {own} consume {TOPIC} --from-beginning --exit-at-end{at} | wc -l"
         ),
         format!("  {own} status{at}"),
         String::new(),
@@ -158,5 +187,30 @@ impl Signals {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+    use super::*;
+
+    /// After a start on data it proposed to create the topic that was there.
+    #[test]
+    fn what_is_proposed_can_be_done() {
+        let args = UpArgs {
+            controllers: 1,
+            brokers: 2,
+            dir: "d".into(),
+            port: 9092,
+            sets: vec![],
+        };
+        let plan = Plan::new(&args, "/d".into(), "c".to_owned()).unwrap();
+        let tried = |topics: &[String]| serving_lines(&plan, "millrace", topics)[4].clone();
+        assert_eq!(
+            tried(&[]),
+            "  millrace topic create orders --partitions 12 --replication-factor 2"
+        );
+        assert_eq!(tried(&["orders".to_owned()]), "  millrace topic describe orders");
     }
 }
