@@ -1,5 +1,6 @@
 //! `millrace config get`.
 
+use metadata::feature::MIN_IN_SYNC_REPLICAS;
 use serde::Serialize;
 use wire::messages::DescribeConfigsRequest;
 use wire::messages::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
@@ -66,6 +67,9 @@ pub async fn run(
         );
     }
     values.retain(|value| all || !keys.is_empty() || value.own);
+    if let Some(note) = origin(target, &values) {
+        tell(note);
+    }
     match style {
         Style::Json => say_json(&values),
         Style::Text if values.is_empty() => {
@@ -74,6 +78,15 @@ pub async fn run(
         Style::Text => lines(&values).iter().for_each(|line| say(line)),
     }
     Ok(())
+}
+
+/// Where a value comes from that perhaps nobody has set.
+fn origin(target: &Target, values: &[Value]) -> Option<&'static str> {
+    let is_shown = values.iter().any(|value| value.key == MIN_IN_SYNC_REPLICAS);
+    (*target == Target::Brokers && is_shown).then_some(
+        "min.insync.replicas is always set for all brokers while eligible leader replicas are on, for they are counted by it: \
+         the cluster writes it at its first start, with the value that its controllers have",
+    )
 }
 
 fn nothing_set(target: &Target) -> String {
@@ -148,5 +161,19 @@ mod tests {
         assert!(!view(&topic, &of(5, false)).own);
         assert!(view(&Target::Brokers, &of(3, false)).own);
         assert!(lines(&[view(&Target::Broker(1), &of(4, true))])[1].contains("(secret)  start"));
+    }
+
+    /// People asked who had set it.
+    #[test]
+    fn a_minimum_that_the_cluster_itself_has_set_is_said_to_be_so() {
+        let minimum = DescribeConfigsResourceResult {
+            name: "min.insync.replicas".to_owned(),
+            config_source: 3,
+            ..Default::default()
+        };
+        let shown = |target: Target| origin(&target, &[view(&target, &minimum)]);
+        assert!(shown(Target::Brokers).is_some_and(|note| note.contains("first start")));
+        assert_eq!(shown(Target::Topic("t".to_owned())), None);
+        assert_eq!(origin(&Target::Brokers, &[]), None);
     }
 }
