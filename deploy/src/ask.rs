@@ -72,6 +72,8 @@ pub struct PartitionView {
     pub offline: Vec<i32>,
     /// Who else may lead without loss; absent where it cannot be asked.
     pub eligible_leaders: Option<Vec<i32>>,
+    /// Who led last, while nobody does; absent where it cannot be asked.
+    pub last_known_leaders: Option<Vec<i32>>,
 }
 
 /// Who is in the cluster.
@@ -340,6 +342,7 @@ fn from_metadata(topic: &MetadataResponseTopic) -> TopicView {
         in_sync: one.isr_nodes.clone(),
         offline: one.offline_replicas.clone(),
         eligible_leaders: None,
+        last_known_leaders: None,
     };
     view(
         topic.name.as_deref(),
@@ -358,6 +361,7 @@ fn from_partitions(topic: &DescribeTopicPartitionsResponseTopic) -> TopicView {
         in_sync: one.isr_nodes.clone(),
         offline: one.offline_replicas.clone(),
         eligible_leaders: Some(one.eligible_leader_replicas.clone().unwrap_or_default()),
+        last_known_leaders: Some(one.last_known_elr.clone().unwrap_or_default()),
     };
     view(
         topic.name.as_deref(),

@@ -17,6 +17,7 @@ pub mod disks;
 pub mod group;
 pub mod interrupt;
 pub mod keys;
+pub mod leaderless;
 pub mod offsets;
 pub mod outcome;
 pub mod produce;

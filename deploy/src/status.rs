@@ -11,6 +11,7 @@ use crate::ask::{self, BrokerView, ClusterView, TopicView};
 use crate::client::{Client, ClientError};
 use crate::disks::{self, LogDirView};
 use crate::interrupt::Interrupt;
+use crate::leaderless;
 use crate::outcome::Failure;
 use crate::quorum::{self, QuorumView};
 use crate::table::{counted, numbers, table};
@@ -65,6 +66,12 @@ pub struct PartitionTrouble {
     pub in_sync: Vec<i32>,
     /// How many must be in sync, where that is known.
     pub min_in_sync: Option<usize>,
+    /// Who of the replicas is not there.
+    pub offline: Vec<i32>,
+    /// Who else has all that is committed, where that is known; not asked of partitions with a leader.
+    pub eligible: Option<Vec<i32>>,
+    /// Who led last, where that is known; not asked of partitions with a leader.
+    pub last_leaders: Option<Vec<i32>>,
 }
 
 /// Asks and shows.
@@ -173,7 +180,9 @@ async fn partitions(client: &mut Client, unknown: &mut Vec<String>) -> Option<Pa
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let configs = ask::topic_configs(client, &names, Some(&[MIN_IN_SYNC])).await;
     let limits = known(MIN_IN_SYNC, configs, unknown).map(|configs| limits(&configs));
-    Some(judge(&topics, limits.as_ref()))
+    let mut view = judge(&topics, limits.as_ref());
+    leaderless::ask_who_may_lead(client, &mut view.leaderless).await;
+    Some(view)
 }
 
 /// From the controllers that were named, from the broker, or from the controllers that the broker names.
@@ -248,6 +257,9 @@ fn judge(topics: &[TopicView], limits: Option<&BTreeMap<String, usize>>) -> Part
         replicas: found.1.replicas.clone(),
         in_sync: found.1.in_sync.clone(),
         min_in_sync: needed(&found),
+        offline: found.1.offline.clone(),
+        eligible: found.1.eligible_leaders.clone(),
+        last_leaders: found.1.last_known_leaders.clone(),
     };
     let too_few = |found: &(&TopicView, &ask::PartitionView)| {
         needed(found).is_some_and(|needed| found.1.in_sync.len() < needed)
@@ -365,6 +377,7 @@ fn partition_lines(partitions: Option<&PartitionsView>) -> Vec<String> {
         partitions.under_replicated,
     )];
     lines.extend(trouble_lines("without a leader", &partitions.leaderless));
+    lines.extend(indented(&leaderless::next_steps(&partitions.leaderless)));
     lines.extend(trouble_lines("too few in sync", under.unwrap_or_default()));
     lines
 }
@@ -450,6 +463,7 @@ mod tests {
             in_sync: in_sync.to_vec(),
             offline: vec![],
             eligible_leaders: None,
+            last_known_leaders: None,
         }
     }
 
@@ -621,6 +635,9 @@ mod tests {
             replicas: vec![1],
             in_sync: vec![],
             min_in_sync: Some(1),
+            offline: vec![],
+            eligible: None,
+            last_leaders: None,
         };
         let lines = trouble_lines("without a leader", &(0..25).map(trouble).collect::<Vec<_>>());
         assert_eq!(

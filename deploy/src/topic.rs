@@ -346,6 +346,7 @@ mod tests {
             in_sync: vec![],
             offline: vec![1, 2],
             eligible_leaders: None,
+            last_known_leaders: None,
         };
         let topic = TopicView {
             name: "orders".to_owned(),
