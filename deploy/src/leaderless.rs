@@ -114,8 +114,8 @@ fn said(step: &Step) -> String {
         Step::GiveUp(topic) => format!(
             "no broker is known to have all that is committed. Where a disk was replaced, put back the one with the data and \
              restart its broker. Then `millrace config set topic:{topic} unclean.leader.election.enable=true` (or \
-             `kafka-leader-election --election-type unclean`) lets the first replica that is there lead with what it has; \
-             what it has not is lost"
+             `kafka-leader-election --election-type unclean`) lets the first of the replicas that is there lead with what it \
+             has; what it has not is lost. Stop the brokers in front of the one with the data before"
         ),
     }
 }
