@@ -138,24 +138,7 @@ fn answer(
             let asked = IncrementalAlterConfigsRequest::decode(version, reader).unwrap();
             reply(header, &altered(&asked))
         }
-        ApiKey::FindCoordinator => {
-            let found = match apis.contains(&ApiKey::DescribeGroups) {
-                true => Coordinator {
-                    host: "127.0.0.1".to_owned(),
-                    port: i32::from(port),
-                    ..Default::default()
-                },
-                false => Coordinator {
-                    error_code: ErrorCode::COORDINATOR_NOT_AVAILABLE,
-                    ..Default::default()
-                },
-            };
-            let answer = FindCoordinatorResponse {
-                coordinators: vec![found],
-                ..Default::default()
-            };
-            reply(header, &answer)
-        }
+        ApiKey::FindCoordinator => reply(header, &coordinator(apis, port)),
         ApiKey::DescribeGroups => {
             let is_ready = !asked.lock().unwrap().is_empty();
             note(String::new());
@@ -258,6 +241,25 @@ fn page(second: bool) -> DescribeTopicPartitionsResponse {
     DescribeTopicPartitionsResponse {
         topics: vec![topic],
         next_cursor: (!second).then_some(cursor),
+        ..Default::default()
+    }
+}
+
+/// Whoever serves groups keeps them; else nobody does.
+fn coordinator(apis: &[ApiKey], port: u16) -> FindCoordinatorResponse {
+    let found = match apis.contains(&ApiKey::DescribeGroups) {
+        true => Coordinator {
+            host: "127.0.0.1".to_owned(),
+            port: i32::from(port),
+            ..Default::default()
+        },
+        false => Coordinator {
+            error_code: ErrorCode::COORDINATOR_NOT_AVAILABLE,
+            ..Default::default()
+        },
+    };
+    FindCoordinatorResponse {
+        coordinators: vec![found],
         ..Default::default()
     }
 }
