@@ -86,6 +86,45 @@ fn a_broker_is_watched_where_its_configuration_says() {
     );
 }
 
+/// A scraper may refuse a text in which a name is explained twice, and then sees nothing of the broker.
+#[test]
+fn every_name_is_explained_once_whatever_has_several_values() {
+    let disks = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = ["a", "b", "c"]
+        .iter()
+        .map(|name| disks.path().join(name).display().to_string())
+        .collect();
+    let log_dirs = format!("log.dirs={}", paths.join(","));
+    let broker = Broker::start(&["metrics.listener=127.0.0.1:0", &log_dirs]);
+    let mut peer = broker.connect();
+    create(&mut peer, "orders");
+    create(&mut peer, "payments");
+    peer.ask(9, &produced("orders", b"one"));
+    peer.ask(9, &produced("payments", b"one"));
+    peer.ask(4, &ApiVersionsRequest::default());
+
+    let (_, text) = ask(broker.metrics.unwrap(), "/metrics");
+
+    for about in ["# TYPE ", "# HELP "] {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(about));
+        let mut names: Vec<&str> = lines.filter_map(|line| line.split(' ').next()).collect();
+        assert!(40 < names.len(), "{text}");
+        names.sort_unstable();
+        let twice: Vec<_> = names.windows(2).filter(|pair| pair[0] == pair[1]).collect();
+        assert!(twice.is_empty(), "{about}{twice:?}");
+    }
+    for path in &paths {
+        for name in [
+            "kafka_log_logmanager_logdirectoryoffline",
+            "millrace_log_directory_usable_bytes",
+            "millrace_log_directory_total_bytes",
+        ] {
+            let series = format!("{name}{{logDirectory=\"{path}\"}}");
+            assert!(value(&text, &series).is_some(), "{series}");
+        }
+    }
+}
+
 /// Looks until the numbers are these.
 fn becomes(port: u16, wanted: &[(&str, f64)]) {
     let began = Instant::now();

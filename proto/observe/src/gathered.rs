@@ -14,7 +14,7 @@ impl Gathered {
         self.gauge_of(name, help, &[], value);
     }
 
-    /// The same with labels, of whose values there must be few. Siblings follow each other.
+    /// The same with labels, of whose values there must be few.
     pub fn gauge_of(&mut self, name: &str, help: &str, labels: &[(&str, &str)], value: f64) {
         let mut gauge = Gauge::default();
         gauge.set_value(value);
@@ -42,8 +42,9 @@ impl Gathered {
     }
 
     fn put(&mut self, name: &str, help: &str, kind: MetricType, metric: Metric) {
-        let sibling = self.families.last_mut().filter(|family| family.name() == name);
-        if let Some(family) = sibling {
+        // A name stands in the text once, with all its values below it. Siblings mostly follow each other.
+        let mut latest_first = self.families.iter_mut().rev();
+        if let Some(family) = latest_first.find(|family| family.name() == name) {
             family.mut_metric().push(metric);
             return;
         }
