@@ -694,13 +694,6 @@ impl Owned {
 
 /// The directory that the image assigns to this replica.
 fn directory_of(assignment: &Assignment) -> DirectoryId {
-    let state = &assignment.state;
-    let place = state
-        .replicas
-        .iter()
-        .position(|replica| *replica == assignment.me);
-    place
-        .and_then(|place| state.directories.get(place))
-        .copied()
-        .unwrap_or(DirectoryId::UNASSIGNED)
+    let directory = assignment.state.directory_on(assignment.me);
+    directory.unwrap_or(DirectoryId::UNASSIGNED)
 }

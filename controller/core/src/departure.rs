@@ -8,6 +8,7 @@ use metadata::ids::{BrokerEpoch, BrokerId, DirectoryId, PartitionId};
 use metadata::image::{Image, Partition};
 use metadata::record::{BrokerRegistrationChanged, Record};
 
+use crate::directories::Fewest;
 use crate::election::{Election, Movement, PartitionChange};
 use crate::mutants::{self, Mutant};
 use crate::rules::TopicRules;
@@ -35,8 +36,10 @@ pub enum Stop {
 /// A new process takes the place of a broker's former one: it is in no in-sync set, and after an unclean stop in no
 /// eligible set either (R1.6).
 ///
-/// A replica in a directory that the new process does not have gets another one (R3.80), or it would join in-sync
-/// sets and could never lead (R3.12). It begins empty there, so however orderly the stop was, it is not eligible.
+/// A replica in a directory that the new process does not have gets another one, that with the fewest (R3.80), or it
+/// would join in-sync sets and could never lead (R3.12). It begins empty there, so however orderly the stop was, it is
+/// not eligible. So does one that was placed while the broker had no directory left. One that is `UNASSIGNED` stays so:
+/// nobody here knows where it lies.
 #[must_use]
 pub fn restart(
     image: &Image,
@@ -45,12 +48,10 @@ pub fn restart(
     stop: Stop,
     directories: &[DirectoryId],
 ) -> Vec<Record> {
-    let place = match directories {
-        [only] => *only,
-        _ => DirectoryId::UNASSIGNED,
-    };
+    let mut fewest = Fewest::of(image, broker, directories);
     let is_displaced = |partition: &Partition| {
-        directory_on(partition, broker).is_some_and(|it| !it.is_reserved() && !directories.contains(&it))
+        let lies_in = partition.directory_on(broker);
+        lies_in.is_some_and(|it| it != DirectoryId::UNASSIGNED && !directories.contains(&it))
     };
     let lookup = image.lookup();
     let mut partitions: BTreeSet<PartitionId> = lookup.in_sync_on(broker).collect();
@@ -69,7 +70,7 @@ pub fn restart(
     };
     each_change(image, settings, partitions.into_iter(), |change, partition| {
         if is_displaced(partition) {
-            return change.moving(unclean).emptied_into(broker, place);
+            return change.moving(unclean).emptied_into(broker, fewest.next_place());
         }
         change.moving(match stop {
             Stop::Clean => leaving,
@@ -135,7 +136,7 @@ pub fn lose_directories(
     let lies_there = |id: &PartitionId| {
         image
             .partition(*id)
-            .and_then(|partition| directory_on(partition, broker))
+            .and_then(|partition| partition.directory_on(broker))
             .is_some_and(|directory| is_lost(&directory))
     };
     let partitions = image.lookup().assigned_to(broker).filter(lies_there);
@@ -161,11 +162,6 @@ pub fn standing(
     Record::BrokerRegistrationChanged(change)
 }
 
-fn directory_on(partition: &Partition, broker: BrokerId) -> Option<DirectoryId> {
-    let at = partition.replicas.iter().position(|id| *id == broker)?;
-    partition.directories.get(at).copied()
-}
-
 fn changes(
     image: &Image,
     settings: &Settings,
@@ -179,7 +175,7 @@ fn each_change(
     image: &Image,
     settings: &Settings,
     partitions: impl Iterator<Item = PartitionId>,
-    shape: impl for<'a> Fn(PartitionChange<'a>, &Partition) -> PartitionChange<'a>,
+    mut shape: impl for<'a> FnMut(PartitionChange<'a>, &Partition) -> PartitionChange<'a>,
 ) -> Vec<Record> {
     let mut rules = TopicRules::of(image, settings);
     partitions

@@ -13,6 +13,7 @@ mod chance;
 pub mod command;
 pub mod decision;
 pub mod departure;
+mod directories;
 pub mod driver;
 pub mod elect_leaders;
 pub mod election;

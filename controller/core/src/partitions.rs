@@ -8,6 +8,7 @@ use metadata::record::{PartitionCreated, Record};
 use crate::chance::Draws;
 use crate::command::{CreatePartitions, MorePartitions, MorePartitionsOutcome, Reply};
 use crate::decision::{Decision, View};
+use crate::directories::Directories;
 use crate::refusal::Refusal;
 use crate::topics::{PARTITIONS_MAX, assignable, in_time, initial, named_once, place};
 
@@ -19,6 +20,7 @@ pub fn create(view: &View<'_>, command: &CreatePartitions) -> Result<Decision, R
     in_time(command.timeout_ms)?;
     let image = view.image;
     let mut draws = Draws::from_seed(command.entropy);
+    let mut directories = Directories::of(image);
     let (once, repeated) = named_once(&command.topics, |topic| &topic.name);
     let too_many = too_many_together(image, &once);
     let twice = |topic: &&MorePartitions| MorePartitionsOutcome {
@@ -33,7 +35,7 @@ pub fn create(view: &View<'_>, command: &CreatePartitions) -> Result<Decision, R
     for topic in once {
         let made = match &too_many {
             Some(refusal) => Err(refusal.clone()),
-            None => grow(image, topic, &mut draws),
+            None => grow(image, topic, &mut draws, &mut directories),
         };
         let refused = match made {
             Ok(new_records) => {
@@ -73,7 +75,12 @@ fn too_many_together(image: &Image, topics: &[&MorePartitions]) -> Option<Refusa
 }
 
 /// The rows of R2.30, in order.
-fn grow(image: &Image, wanted: &MorePartitions, draws: &mut Draws) -> Result<Vec<Record>, Refusal> {
+fn grow(
+    image: &Image,
+    wanted: &MorePartitions,
+    draws: &mut Draws,
+    directories: &mut Directories<'_>,
+) -> Result<Vec<Record>, Refusal> {
     let topic = image
         .topic_named(&wanted.name)
         .ok_or_else(|| Refusal::UnknownTopic {
@@ -97,7 +104,7 @@ fn grow(image: &Image, wanted: &MorePartitions, draws: &mut Draws) -> Result<Vec
             topic: topic.id,
             index: PartitionIndex(index),
         };
-        let state = initial(image, replicas);
+        let state = initial(image, replicas, directories);
         Record::PartitionCreated(PartitionCreated { partition, state })
     });
     Ok(created.collect())

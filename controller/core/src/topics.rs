@@ -4,9 +4,7 @@
 use std::collections::BTreeSet;
 
 use metadata::config::validate_topic;
-use metadata::ids::{
-    BrokerId, DirectoryId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex, TopicId,
-};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionEpoch, PartitionId, PartitionIndex, TopicId};
 use metadata::image::{Image, Partition, Topic};
 use metadata::record::{ConfigResource, LeaderRecovery, PartitionCreated, Record};
 use metadata::uuid::Uuid;
@@ -17,6 +15,7 @@ use crate::command::{
     TopicRef,
 };
 use crate::decision::{Decision, View};
+use crate::directories::Directories;
 use crate::placement::{Candidates, NoPlacement};
 use crate::refusal::Refusal;
 use crate::topic_names::{NormalisedNames, valid_name};
@@ -34,6 +33,7 @@ const METADATA_TOPIC: &str = "__cluster_metadata";
 pub fn create(view: &View<'_>, command: &CreateTopics) -> Result<Decision, Refusal> {
     in_time(command.timeout_ms)?;
     let mut draws = Draws::from_seed(command.entropy);
+    let mut directories = Directories::of(view.image);
     let normalised = NormalisedNames::of(view.image);
     let (once, repeated) = named_once(&command.topics, |topic| &topic.name);
     let too_many = too_many_together(view, &once);
@@ -54,7 +54,7 @@ pub fn create(view: &View<'_>, command: &CreateTopics) -> Result<Decision, Refus
                 "{METADATA_TOPIC} cannot be created"
             ))),
             Some(refusal) => Err(refusal.clone()),
-            None => create_one(view, topic, &normalised, &mut draws),
+            None => create_one(view, topic, &normalised, &mut draws, &mut directories),
         };
         let result = made.map(|(made, new_records)| {
             records.extend(new_records);
@@ -119,6 +119,7 @@ fn create_one(
     topic: &NewTopic,
     normalised: &NormalisedNames,
     draws: &mut Draws,
+    directories: &mut Directories<'_>,
 ) -> Result<(TopicMade, Vec<Record>), Refusal> {
     let image = view.image;
     if image.topic_names.contains_key(&topic.name) {
@@ -155,7 +156,7 @@ fn create_one(
             topic: id,
             index: PartitionIndex(index),
         };
-        let state = initial(image, replicas);
+        let state = initial(image, replicas, directories);
         Record::PartitionCreated(PartitionCreated { partition, state })
     });
     let records = std::iter::once(created).chain(configured).chain(partitions);
@@ -280,15 +281,19 @@ pub(crate) fn is_active(image: &Image, id: BrokerId) -> bool {
     image.brokers.get(&id).is_some_and(|broker| broker.is_active())
 }
 
-/// R2.5.
-pub(crate) fn initial(image: &Image, replicas: Vec<BrokerId>) -> Partition {
+/// R2.5, R3.80.
+pub(crate) fn initial(
+    image: &Image,
+    replicas: Vec<BrokerId>,
+    directories: &mut Directories<'_>,
+) -> Partition {
     let in_sync: Vec<BrokerId> = replicas
         .iter()
         .copied()
         .filter(|id| is_active(image, *id))
         .collect();
     Partition {
-        directories: replicas.iter().map(|id| directory_for_new(image, *id)).collect(),
+        directories: replicas.iter().map(|id| directories.for_new(*id)).collect(),
         leader: in_sync.first().copied(),
         in_sync,
         replicas,
@@ -299,15 +304,6 @@ pub(crate) fn initial(image: &Image, replicas: Vec<BrokerId>) -> Partition {
         recovery: LeaderRecovery::Recovered,
         leader_epoch: LeaderEpoch(0),
         epoch: PartitionEpoch(0),
-    }
-}
-
-/// R3.80.
-fn directory_for_new(image: &Image, id: BrokerId) -> DirectoryId {
-    match image.brokers.get(&id).map(|broker| broker.directories.as_slice()) {
-        Some([only]) => *only,
-        Some([]) => DirectoryId::MIGRATING,
-        _ => DirectoryId::UNASSIGNED,
     }
 }
 

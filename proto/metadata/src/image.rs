@@ -68,7 +68,8 @@ impl Broker {
         !self.fenced && !self.in_controlled_shutdown
     }
 
-    /// Whether a directory of this broker works, as far as the cluster knows (R3.12).
+    /// Whether a directory of this broker works, as far as the cluster knows (R3.12). `UNASSIGNED` counts as working:
+    /// new replicas are never that (R3.80), and where those of older metadata lie is not known here.
     #[must_use]
     pub fn has_online(&self, directory: DirectoryId) -> bool {
         match directory {
@@ -124,6 +125,15 @@ pub struct Partition {
     pub epoch: PartitionEpoch,
 }
 
+impl Partition {
+    /// The directory that holds the replica on this broker; nothing where it has none.
+    #[must_use]
+    pub fn directory_on(&self, broker: BrokerId) -> Option<DirectoryId> {
+        let place = self.replicas.iter().position(|replica| *replica == broker)?;
+        self.directories.get(place).copied()
+    }
+}
+
 impl Image {
     /// A topic by name.
     #[must_use]
@@ -135,10 +145,9 @@ impl Image {
     /// registered, nothing does.
     #[must_use]
     pub fn replica_is_online(&self, partition: &Partition, broker: BrokerId) -> bool {
-        let place = partition.replicas.iter().position(|replica| *replica == broker);
-        let directory = place.and_then(|place| partition.directories.get(place));
+        let directory = partition.directory_on(broker);
         let registered = self.brokers.get(&broker);
-        registered.is_some_and(|broker| directory.is_none_or(|directory| broker.has_online(*directory)))
+        registered.is_some_and(|broker| directory.is_none_or(|directory| broker.has_online(directory)))
     }
 
     /// A partition by identity.

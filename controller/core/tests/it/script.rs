@@ -192,6 +192,7 @@ impl Player {
                 None
             }
             "show" => Some(self.show(line.words[0])),
+            "where" => Some(self.lies_in(&line.words)),
             "broker" => Some(self.broker(line.broker())),
             _ => self.disturb(line),
         }
@@ -490,6 +491,16 @@ impl Player {
         }
     }
 
+    /// The directories of partitions, in the order of their replicas.
+    fn lies_in(&self, partitions: &[&str]) -> String {
+        let told = partitions.iter().map(|text| {
+            let held = self.world.image().partition(self.partition_id(text));
+            let names: Vec<String> = held.unwrap().directories.iter().map(directory).collect();
+            format!("{text} ({})", names.join(","))
+        });
+        told.collect::<Vec<_>>().join("\n    ")
+    }
+
     fn broker(&self, id: BrokerId) -> String {
         match self.world.image().brokers.get(&id) {
             None => "not registered".to_owned(),
@@ -600,6 +611,7 @@ fn list_of(ids: &[BrokerId]) -> String {
 fn directory(id: &DirectoryId) -> String {
     match *id {
         DirectoryId::UNASSIGNED => "unassigned".to_owned(),
+        DirectoryId::MIGRATING => "none".to_owned(),
         id => id.0.0.to_string(),
     }
 }
