@@ -5,6 +5,7 @@ mod admin;
 mod cli;
 mod clients;
 mod config;
+mod directories;
 mod examples;
 mod groups;
 mod kills;

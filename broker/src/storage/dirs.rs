@@ -22,6 +22,7 @@ use tokio::sync::Notify;
 use tracing::{debug, error, info, warn};
 
 use super::faults::Room;
+use super::place::Place;
 use super::recovery::RecoveryProgress;
 use crate::seam;
 
@@ -400,8 +401,8 @@ impl Dirs {
         self.placed.lock().keys().cloned().collect()
     }
 
-    /// Opens a partition's log, or creates it: in the directory that the image assigns, else in the one that has the
-    /// fewest partitions (L-56).
+    /// Opens a partition's log, or creates it: in the directory that the image assigns (R3.80), else in the one that
+    /// has the fewest partitions (L-56). One that is found somewhere else stays there, and that is told.
     ///
     /// # Errors
     /// Faults of the disk.
@@ -443,6 +444,7 @@ impl Dirs {
                     owners.opened(partition.clone(), topic);
                     // What is appended to a log that lost its tail is not durable yet.
                     self.lower_recovery_point(partition, dir, log.recovery_point())?;
+                    self.place(dir, assigned).tell(partition, &self.dirs[dir.0].path);
                     return Ok((log, dir, report));
                 }
                 Lies::Bare => {
@@ -472,7 +474,7 @@ impl Dirs {
     ) -> Result<(Log, DirIndex, OpenReport), LogFault> {
         let dir = self.choose(assigned);
         if self.has_failed(dir) {
-            // All of them did: the broker is about to end.
+            // The assigned one did, as the controller is about to hear, or all of them, and the broker is about to end.
             return Err(self.offline(dir));
         }
         self.forget_marks(partition, dir)?;
@@ -501,6 +503,12 @@ impl Dirs {
         } else if 0 < report.scanned_bytes {
             debug!(%partition, scanned_bytes = report.scanned_bytes, "log recovered");
         }
+    }
+
+    fn place(&self, lies_in: DirIndex, assigned: DirectoryId) -> Place<'_> {
+        let known = self.dirs.iter().find(|dir| dir.id == assigned);
+        let path = known.map(|dir| dir.path.as_path());
+        Place::of(self.id(lies_in), assigned, path, self.count())
     }
 
     fn choose(&self, assigned: DirectoryId) -> DirIndex {

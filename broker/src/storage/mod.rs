@@ -13,6 +13,7 @@ pub mod hosted;
 mod lag_tests;
 pub mod lane;
 mod owned;
+pub mod place;
 #[cfg(test)]
 mod power_loss;
 pub mod recovery;

@@ -72,6 +72,7 @@ pub struct Builder {
     brokers: u32,
     settings: Vec<(String, String)>,
     environment: Vec<(Role, String, String)>,
+    directories: u32,
     cuttable: bool,
     apache_kafka: bool,
     folder: Option<PathBuf>,
@@ -89,6 +90,12 @@ impl Builder {
     /// So many brokers, one unless said.
     pub fn brokers(mut self, count: u32) -> Builder {
         self.brokers = count;
+        self
+    }
+
+    /// So many log directories in every broker, one unless said.
+    pub fn directories(mut self, count: u32) -> Builder {
+        self.directories = count;
         self
     }
 
@@ -230,6 +237,7 @@ impl Cluster {
             brokers: 1,
             settings: Vec::new(),
             environment: Vec::new(),
+            directories: 1,
             cuttable: false,
             apache_kafka: std::env::var("MILLRACE_TEST_PEER").is_ok_and(|peer| peer == "apache-kafka"),
             folder: None,
@@ -290,7 +298,12 @@ impl Cluster {
         &self.folder
     }
 
-    /// The data directory of `id`.
+    /// The log directories of `id`, in the order of `log.dirs`.
+    pub fn directories(&self, id: NodeId) -> Result<Vec<PathBuf>> {
+        Ok(self.node(id)?.directories.clone())
+    }
+
+    /// The data directory of `id`, the first if there are several.
     pub fn data(&self, id: NodeId) -> Result<PathBuf> {
         Ok(self.node(id)?.data.clone())
     }
@@ -415,8 +428,10 @@ impl Cluster {
     pub fn wipe(&mut self, id: NodeId) -> Result<()> {
         let node = self.node(id)?;
         ensure!(node.process.is_none(), "node {id} still runs");
-        std::fs::remove_dir_all(&node.data)?;
-        std::fs::create_dir_all(&node.data)?;
+        for directory in &node.directories {
+            std::fs::remove_dir_all(directory)?;
+            std::fs::create_dir_all(directory)?;
+        }
         Ok(())
     }
 

@@ -34,8 +34,10 @@ pub struct Node {
     pub program: Program,
     /// Where its log is written, over all its lives.
     pub log: PathBuf,
-    /// Its data directory.
+    /// Its data directory, the first if there are several.
     pub data: PathBuf,
+    /// All of its data directories.
+    pub directories: Vec<PathBuf>,
     /// The address that it listens on.
     pub host: String,
     /// The port that others are told.
@@ -60,9 +62,9 @@ impl Node {
         voters: &str,
         builder: &Builder,
     ) -> Result<Node> {
-        let data = folder.join(format!("node-{id}"));
-        fs::create_dir_all(&data)?;
         let controls = id.0 > 100;
+        let directories = directories(folder, id, if controls { 1 } else { builder.directories })?;
+        let log_dirs: Vec<String> = directories.iter().map(|it| it.display().to_string()).collect();
         let (role, name) = if controls {
             ("controller", "CONTROLLER")
         } else {
@@ -73,7 +75,7 @@ impl Node {
             ("node.id".to_owned(), id.to_string()),
             ("controller.quorum.voters".to_owned(), voters.to_owned()),
             ("listeners".to_owned(), format!("{name}://127.0.0.1:{inner}")),
-            ("log.dirs".to_owned(), data.display().to_string()),
+            ("log.dirs".to_owned(), log_dirs.join(",")),
         ];
         if !controls {
             pairs.push((
@@ -105,7 +107,8 @@ impl Node {
             id,
             program,
             log: folder.join(format!("node-{id}.log")),
-            data,
+            data: directories[0].clone(),
+            directories,
             host: "127.0.0.1".to_owned(),
             door: outer,
             watch,
@@ -213,6 +216,19 @@ impl Node {
             eprintln!("{line}");
         }
     }
+}
+
+/// Creates so many log directories of a node, beside each other.
+fn directories(folder: &Path, id: NodeId, count: u32) -> Result<Vec<PathBuf>> {
+    let name = |n| match n {
+        1 => format!("node-{id}"),
+        n => format!("node-{id}-{n}"),
+    };
+    let directories: Vec<PathBuf> = (1..=count).map(|n| folder.join(name(n))).collect();
+    for directory in &directories {
+        fs::create_dir_all(directory)?;
+    }
+    Ok(directories)
 }
 
 /// Whether a log line says that a human must act.
