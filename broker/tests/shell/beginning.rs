@@ -110,7 +110,7 @@ fn a_broker_that_is_stopped_before_it_is_registered_leaves_the_mark_that_it_foun
     let (second, status) = ended.again_without_an_answer();
     assert_eq!(status.code(), Some(0));
     assert_eq!(second.previous_epoch, Some(3));
-    assert_eq!(second.unserved, [first.incarnation.clone()]);
+    assert_eq!(second.unserved, std::slice::from_ref(&first.incarnation));
 
     let (third, _) = ended.again_without_an_answer();
     assert_eq!(third.unserved, [first.incarnation, second.incarnation]);
