@@ -115,7 +115,7 @@ fn said(step: &Step) -> String {
             "no broker is known to have all that is committed. Where a disk was replaced, put back the one with the data and \
              restart its broker. Then `millrace config set topic:{topic} unclean.leader.election.enable=true` (or \
              `kafka-leader-election --election-type unclean`) lets the first of the replicas that is there lead with what it \
-             has; what it has not is lost. Stop the brokers in front of the one with the data before"
+             has: what it has not is lost. Where that is not the one with the data, stop the brokers in front of it meanwhile"
         ),
     }
 }
