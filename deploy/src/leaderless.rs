@@ -20,12 +20,15 @@ enum Step {
     BringBack(Vec<i32>),
     /// These are away and may have it; nobody is known to have it.
     Try(Vec<i32>),
+    /// Who has it could not be asked.
+    AskAgain,
     /// Nobody is known to have it, in this topic.
     GiveUp(String),
 }
 
-/// Asks who may lead. What cannot be asked, as of a topic that is gone by now, stays unknown.
-pub async fn ask_who_may_lead(client: &mut Client, leaderless: &mut [PartitionTrouble]) {
+/// Asks who may lead. A partition that has a leader by now is in no trouble any more; what cannot be asked, as of a topic
+/// that is gone by now, stays unknown.
+pub async fn ask_who_may_lead(client: &mut Client, leaderless: &mut Vec<PartitionTrouble>) {
     let names: BTreeSet<String> = leaderless.iter().map(|one| one.topic.clone()).collect();
     let names: Vec<String> = names.into_iter().collect();
     if names.is_empty() {
@@ -39,12 +42,19 @@ pub async fn ask_who_may_lead(client: &mut Client, leaderless: &mut [PartitionTr
         .flat_map(|topic| topic.partitions.iter().map(move |one| (topic, one)))
         .map(|(topic, one)| ((topic.name.as_str(), one.partition), one))
         .collect();
-    for one in leaderless {
-        if let Some(known) = known.get(&(one.topic.as_str(), one.partition)) {
-            one.eligible.clone_from(&known.eligible_leaders);
-            one.last_leaders.clone_from(&known.last_known_leaders);
-        }
-    }
+    leaderless.retain_mut(|one| match known.get(&(one.topic.as_str(), one.partition)) {
+        Some(known) => still_leaderless(one, known),
+        None => true,
+    });
+}
+
+/// Takes the later answer as a whole: what two answers say together may never have been so.
+fn still_leaderless(one: &mut PartitionTrouble, known: &PartitionView) -> bool {
+    one.in_sync.clone_from(&known.in_sync);
+    one.offline.clone_from(&known.offline);
+    one.eligible.clone_from(&known.eligible_leaders);
+    one.last_leaders.clone_from(&known.last_known_leaders);
+    known.leader.is_none()
 }
 
 /// What to do, one line for each kind of trouble.
@@ -73,17 +83,18 @@ fn step(one: &PartitionTrouble) -> Step {
         true => one.eligible.clone().unwrap_or_default(),
         false => one.in_sync.clone(),
     };
-    let missing = away(&complete);
-    if missing.len() < complete.len() {
-        return Step::Wait(complete);
+    let (missing, there): (Vec<i32>, Vec<i32>) = complete.iter().partition(|id| one.offline.contains(id));
+    if !there.is_empty() {
+        return Step::Wait(there);
     }
     if !missing.is_empty() {
         return Step::BringBack(missing);
     }
     let perhaps = away(one.last_leaders.as_ref().unwrap_or(&one.replicas));
-    match perhaps.is_empty() {
-        true => Step::GiveUp(one.topic.clone()),
-        false => Step::Try(perhaps),
+    match (perhaps.is_empty(), &one.eligible) {
+        (false, _) => Step::Try(perhaps),
+        (true, Some(_)) => Step::GiveUp(one.topic.clone()),
+        (true, None) => Step::AskAgain,
     }
 }
 
@@ -111,11 +122,14 @@ fn said(step: &Step) -> String {
             "bring back {} or its log directory: what is committed may be there",
             brokers(ids)
         ),
+        Step::AskAgain => "it is not known who may lead; look again in a moment".to_owned(),
         Step::GiveUp(topic) => format!(
             "no broker is known to have all that is committed. Where a disk was replaced, put back the one with the data and \
-             restart its broker. Then `millrace config set topic:{topic} unclean.leader.election.enable=true` (or \
-             `kafka-leader-election --election-type unclean`) lets the first of the replicas that is there lead with what it \
-             has: what it has not is lost. Where that is not the one with the data, stop the brokers in front of it meanwhile"
+             restart its broker. Then `kafka-leader-election --election-type unclean --topic {topic} --partition N` lets the \
+             first of the replicas that is there lead with what it has: what it has not is lost. Where that is not the one with \
+             the data, stop the brokers in front of it meanwhile. `millrace config set topic:{topic} \
+             unclean.leader.election.enable=true` does it to every partition of {topic} that has no leader: bring back \
+             first whoever has the others, and take it away with `--delete unclean.leader.election.enable`"
         ),
     }
 }
@@ -154,7 +168,7 @@ mod tests {
         );
         // As in a cluster without eligible replicas.
         assert_eq!(step(&orders(0, &[1, 2], &[1], None)), Step::BringBack(vec![1]));
-        assert_eq!(step(&orders(0, &[1], &[], Some(&[1, 2]))), Step::Wait(vec![1, 2]));
+        assert_eq!(step(&orders(0, &[1], &[], Some(&[1, 2]))), Step::Wait(vec![2]));
     }
 
     #[test]
@@ -169,6 +183,33 @@ mod tests {
         );
     }
 
+    /// What could not be asked is not known to be nobody: that would be told with a way to lose data.
+    #[test]
+    fn where_it_could_not_be_asked_who_may_lead_nothing_is_given_up() {
+        assert_eq!(step(&orders(0, &[], &[], None)), Step::AskAgain);
+        let mut one = orders(0, &[], &[], Some(&[]));
+        one.last_leaders = Some(vec![]);
+        assert_eq!(step(&one), Step::GiveUp("orders".to_owned()));
+    }
+
+    #[test]
+    fn a_partition_that_has_a_leader_by_now_is_in_no_trouble() {
+        let view = |leader: Option<i32>| PartitionView {
+            partition: 0,
+            leader,
+            leader_epoch: Some(3),
+            replicas: vec![1, 2, 3],
+            in_sync: vec![2],
+            offline: vec![3],
+            eligible_leaders: Some(vec![]),
+            last_known_leaders: Some(vec![]),
+        };
+        let mut one = orders(0, &[1], &[], Some(&[2]));
+        assert!(!still_leaderless(&mut one, &view(Some(2))));
+        assert!(still_leaderless(&mut one, &view(None)));
+        assert_eq!((one.in_sync, one.offline), (vec![2], vec![3]), "of one answer");
+    }
+
     /// An empty disk had taken the place of the one with the data. That one was put back, and nothing said what to do.
     #[test]
     fn where_everybody_is_there_and_nobody_may_lead_the_last_way_is_told_with_its_price() {
@@ -179,8 +220,10 @@ mod tests {
         for part in [
             "orders-3: no broker is known",
             "put back the one with the data",
-            "`millrace config set topic:orders unclean.leader.election.enable=true`",
+            "`kafka-leader-election --election-type unclean --topic orders --partition N`",
             "is lost",
+            "`millrace config set topic:orders unclean.leader.election.enable=true` does it to every partition",
+            "take it away",
         ] {
             assert!(lines[0].contains(part), "{part} in {}", lines[0]);
         }
@@ -195,7 +238,7 @@ mod tests {
         let topics: Vec<_> = (0..12)
             .map(|at| PartitionTrouble {
                 topic: format!("t{at}"),
-                ..orders(0, &[], &[], None)
+                ..orders(0, &[], &[], Some(&[]))
             })
             .collect();
         let lines = next_steps(&topics);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use host::{Clock as _, OsClock};
+use wire::ErrorCode;
 use wire::messages::InitProducerIdRequest;
 
 use crate::ask;
@@ -11,6 +12,10 @@ use crate::outcome::Failure;
 
 /// How long a new cluster may take until it has ids to give.
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// What this code says here: there is no coordinator in it.
+const NO_BLOCK: &str =
+    "the broker has no ids left and gets none; `millrace status` shows whether the controllers have a quorum";
 
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -32,7 +37,8 @@ pub async fn new(cluster: &mut Cluster) -> Result<(i64, i16), Failure> {
             tokio::time::sleep(PAUSE).await;
             continue;
         }
-        ask::refuse(answer.error_code, None, "no producer id")?;
+        let why = (answer.error_code == ErrorCode::COORDINATOR_LOAD_IN_PROGRESS).then_some(NO_BLOCK);
+        ask::refuse(answer.error_code, why, "no producer id")?;
         return Ok((answer.producer_id, answer.producer_epoch));
     }
 }
