@@ -212,4 +212,10 @@ fn a_log_that_was_moved_to_another_directory_is_served_and_told() {
         told[0].contains(&format!("assigned={}", from.display())),
         "{told:?}"
     );
+    // It may come back without the directory in which the log lies, and with an empty one for the controller's sake.
+    cluster.term(broker(1)).unwrap();
+    for directory in &directories {
+        let mark = fs::read_to_string(directory.join(".kafka_cleanshutdown")).unwrap();
+        assert_eq!(mark, "{\"version\":0,\"brokerEpoch\":-1}");
+    }
 }

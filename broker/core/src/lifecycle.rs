@@ -219,16 +219,16 @@ pub struct CleanStop {
     /// Of the last process that served from these directories.
     pub epoch: BrokerEpoch,
     /// The processes since then that were stopped before they heard of an epoch of their own, the last one last. Each
-    /// may still come to be registered, when its controller gets to it; it has written nothing all the same.
+    /// may still come to be registered, when its controller gets to it; it led nothing and was in no in-sync set.
     pub unserved: Vec<IncarnationId>,
 }
 
-/// As many processes are remembered; a controller that has to be asked that often has forgotten the first ones.
+/// As many processes are remembered. One that is not merely counts as one after a kill.
 const UNSERVED_MAX: usize = 16;
 
 impl CleanStop {
     /// The mark of process `me`, which found the mark `found`: with its `own` epoch or, where it heard of none and so has
-    /// written nothing, the one that it found. Nothing where nobody knows what lies there.
+    /// served nothing, the one that it found. Nothing where nobody knows what lies there.
     #[must_use]
     pub fn of(own: Option<BrokerEpoch>, me: IncarnationId, found: Option<CleanStop>) -> Option<CleanStop> {
         if let Some(epoch) = own {

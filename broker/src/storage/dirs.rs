@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicI64;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
 use broker_core::names::{self, Lies, Names};
@@ -165,6 +165,8 @@ pub struct Dirs {
     another_failed: Notify,
     /// By directory.
     rooms: Mutex<Vec<Room>>,
+    /// A log was found where the controller does not look for it.
+    is_any_misplaced: AtomicBool,
     /// What a directory lacks to be marked clean.
     missing: Mutex<BTreeSet<(DirIndex, &'static str)>>,
     /// Of logs that were not closed in order.
@@ -227,6 +229,7 @@ impl Dirs {
             recovery_written_ms: AtomicI64::new(0),
             rooms: Mutex::new(vec![Room::default(); dirs.len()]),
             missing: Mutex::default(),
+            is_any_misplaced: AtomicBool::new(false),
             dirs,
             placed: Mutex::new(placed),
             owners: Mutex::default(),
@@ -393,7 +396,7 @@ impl Dirs {
                     owners.opened(partition.clone(), topic);
                     // What is appended to a log that lost its tail is not durable yet.
                     self.lower_recovery_point(partition, dir, log.recovery_point())?;
-                    self.place(dir, assigned).tell(partition, &self.dirs[dir.0].path);
+                    self.placed_well(partition, dir, assigned);
                     return Ok((log, dir, report));
                 }
                 Lies::Bare => {
@@ -454,10 +457,15 @@ impl Dirs {
         }
     }
 
-    fn place(&self, lies_in: DirIndex, assigned: DirectoryId) -> Place<'_> {
+    /// Looks whether a log lies where the controller thinks, and says it where it does not.
+    fn placed_well(&self, partition: &TopicPartition, dir: DirIndex, assigned: DirectoryId) {
         let known = self.dirs.iter().find(|dir| dir.id == assigned);
         let path = known.map(|dir| dir.path.as_path());
-        Place::of(self.id(lies_in), assigned, path, self.count())
+        let place = Place::of(self.id(dir), assigned, path, self.count());
+        place.tell(partition, &self.dirs[dir.0].path);
+        if place != Place::Assigned {
+            self.is_any_misplaced.store(true, Ordering::Relaxed);
+        }
     }
 
     fn choose(&self, assigned: DirectoryId) -> DirIndex {

@@ -46,11 +46,13 @@ impl<'a> Place<'a> {
         match self {
             Place::Assigned => {}
             Place::Elsewhere { assigned } => warn!(%partition, %directory, assigned = %assigned.display(),
-                "a log lies in another directory than the assigned one, and its partition is not led elsewhere when \
-                this one fails: stop this broker, move the log to the assigned directory, and start it again"),
+                "a log lies in another directory than the assigned one: its partition is not led elsewhere when \
+                this one fails, and no stop of this broker counts as an orderly one. Stop it, move the log to the assigned \
+                directory, and start it again"),
             Place::Unknown => warn!(%partition, %directory,
-                "the controller does not know in which directory this log lies, and its partition is not led elsewhere \
-                when that one fails: make the topic anew, and it will be known"),
+                "the controller does not know in which directory this log lies: its partition is not led elsewhere when \
+                that one fails, and no stop of this broker counts as an orderly one. It is known of a topic that is made \
+                anew: copy the records into one"),
         }
     }
 }

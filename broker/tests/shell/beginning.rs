@@ -97,7 +97,7 @@ fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
     assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
 }
 
-/// R1.15: its registration may be decided when it is gone, and would count as one after a kill. It wrote nothing, so it leaves
+/// R1.15: its registration may be decided when it is gone, and would count as one after a kill. It served nothing, so it leaves
 /// the mark that it found, and its name; whoever comes next says so.
 #[test]
 fn a_broker_that_is_stopped_before_it_is_registered_leaves_the_mark_that_it_found_and_its_name() {

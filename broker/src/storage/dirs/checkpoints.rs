@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use broker_core::lifecycle::CleanStop;
-use partition_log::{LogDir, LogFault, Offset, TopicPartition};
+use partition_log::{CleanShutdown, LogDir, LogFault, Offset, TopicPartition};
 
 use super::{DirIndex, Dirs};
 use crate::seam;
@@ -246,12 +246,19 @@ impl Dirs {
     /// Marks a clean shutdown in every directory that works. Last of all (L-24). Where not every log had been opened, only
     /// a directory that was clean before still is: what else lies there was never recovered.
     ///
+    /// Where a log lies in another directory than the assigned one, the mark names nobody: no log has to be recovered, yet
+    /// the next process is trusted with nothing. It may come without that directory, and the controller would take the
+    /// replica for one that still has what it had (R3.80).
+    ///
     /// # Errors
     /// Faults of the disk.
     pub fn mark_clean(&self, stop: &CleanStop, loading: Loading) -> Result<(), LogFault> {
         let (failed, missing) = (self.failed(), self.missing.lock().clone());
         let unopened = self.unopened();
-        let mark = seam::clean_stop_to_log(stop);
+        let mark = match self.is_any_misplaced.load(Ordering::Relaxed) {
+            true => CleanShutdown::default(),
+            false => seam::clean_stop_to_log(stop),
+        };
         let mut all = Ok(());
         for (index, dir) in self.dirs.iter().enumerate() {
             let all_opened = loading == Loading::Finished && unopened.values().all(|other| other.0 != index);
