@@ -160,7 +160,8 @@ impl Log {
     /// end lies within the first batch begins at that batch.
     ///
     /// # Errors
-    /// `NotAtLogEnd`, `Corrupt`; faults of the disk. The log is then as before.
+    /// `NotAtLogEnd`, `Corrupt`; faults of the disk. The log is then as before. A fault behind the first batches is no
+    /// error yet: what came before it is appended, and the next append, which begins there, meets it again.
     pub fn append_as_follower(
         &mut self,
         batches: &Bytes,
@@ -185,8 +186,11 @@ impl Log {
                 let parts = [IoSlice::new(&batches[from..to])];
                 let relative: Vec<_> = run.iter().map(|(h, at)| (*h, *at - from as u32)).collect();
                 let markers: Vec<_> = markers.iter().filter(|m| within(m, run)).cloned().collect();
-                if self.store(&relative, &parts, &markers, now)? == Rolled::Yes {
-                    rolled = Rolled::Yes;
+                match self.store(&relative, &parts, &markers, now) {
+                    Ok(Rolled::Yes) => rolled = Rolled::Yes,
+                    Ok(Rolled::No) => {}
+                    Err(_) if 0 < size_bytes => break,
+                    Err(fault) => return Err(fault.into()),
                 }
                 size_bytes += (to - from) as u32;
             }

@@ -323,6 +323,62 @@ fn a_disk_that_is_full_at_any_moment_costs_nothing_that_was_appended() {
     assert!(500 < refused, "{refused} appends met a full disk");
 }
 
+/// A fetch brings many batches for several segments. Where the room ends between two of them, the log ends there too, and so
+/// does what it knows of producers: nothing is half there.
+#[test]
+fn a_follower_whose_disk_is_full_has_whatever_came_before() {
+    let config = LogConfig {
+        segment_bytes: 700,
+        index_interval_bytes: 100,
+        ..LogConfig::default()
+    };
+    let (_disk, mut leader) = fresh(LogConfig::default());
+    let batches: Vec<_> = (0..30).map(|n| sequenced(9, 0, n, 1)).collect();
+    for batch in &batches {
+        leader.append_as_leader(batch, by_leader(0)).unwrap();
+    }
+    publish_all(&mut leader);
+    let fetched = read_all(&leader.view(), Offset::ZERO);
+    let (mut in_part, mut refused) = (0, 0);
+    for capacity in (200..4_000).step_by(7) {
+        let (disk, mut log) = fresh(config.clone());
+        disk.set_capacity(Some(capacity));
+        let appended = log.append_as_follower(&fetched, LeaderEpoch(0), NOW);
+        let end = log.log_end();
+        match appended {
+            Ok(appended) => assert_eq!(appended.log_end, end, "{capacity}"),
+            Err(AppendError::Fault(LogFault::DiskFull { .. })) => {
+                refused += 1;
+                assert_eq!(
+                    end,
+                    Offset::ZERO,
+                    "{capacity}: an error says that nothing was appended"
+                );
+            }
+            Err(other) => panic!("{other}"),
+        }
+        in_part += usize::from(Offset::ZERO < end && end < Offset(30));
+        for (n, batch) in batches.iter().enumerate() {
+            // The last five of a producer are known.
+            let is_known = (end.0 - 5..end.0).contains(&(n as i64));
+            assert_eq!(log.repeats(batch), is_known, "{capacity}: {n} of {end}");
+        }
+        disk.set_capacity(None);
+        let rest = read_all(&leader.view(), end);
+        if !rest.is_empty() {
+            log.append_as_follower(&rest, LeaderEpoch(0), NOW).unwrap();
+        }
+        publish_all(&mut log);
+        assert!(read_all(&log.view(), Offset::ZERO) == fetched, "{capacity}");
+        let (log, report) = reopen(&disk, config.clone(), recovering(0));
+        assert_eq!((log.log_end(), report.tail_cut), (Offset(30), None), "{capacity}");
+    }
+    assert!(
+        50 < refused && 200 < in_part,
+        "{refused} refused, {in_part} in part"
+    );
+}
+
 #[test]
 fn flush_messages_asks_for_a_sync_before_the_answer() {
     let config = LogConfig {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use broker_core::lanes::Action;
-use broker_core::offsets::{LogEnd, Offset};
+use broker_core::offsets::{HighWatermark, LogEnd, LogStart, Offset};
 use broker_core::replica::Serving;
 use host::{Disk, SimDisk};
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionEpoch};
@@ -13,7 +13,8 @@ use metadata::image::Image;
 use partition_log::LogFault;
 
 use super::dirs::{DirIndex, Loading};
-use super::testing::{EPOCH, Follower, ORDERS, clean_stop, dirs_on, image};
+use super::follower::Work;
+use super::testing::{EPOCH, Follower, ORDERS, batch, clean_stop, dirs_on, image};
 
 /// Broker 1 leads from now on.
 fn led_by_me() -> Arc<Image> {
@@ -48,6 +49,30 @@ fn a_broker_begins_to_lead_on_a_full_disk() {
     let serving = follower.serving().unwrap();
     assert!(
         matches!(serving, Serving::Leader { epoch_start, .. } if epoch_start == LogEnd(Offset(9))),
+        "{serving:?}"
+    );
+}
+
+/// A fetch was appended in part, for want of room, and the replica was not told: it began to lead as if it had none of it.
+/// Followers could join that lacked it, and a producer that repeated its batch ended the process.
+#[test]
+fn a_replica_knows_what_came_before_the_disk_was_full() {
+    let follower = Follower::new();
+    let fetched: Vec<u8> = (0..40).flat_map(|n| batch(3 * n, b'a').to_vec()).collect();
+    follower.disk.set_capacity(Some(4_000));
+    let log = follower.work(Work::Append {
+        from: Offset(0),
+        batches: fetched.into(),
+        watermark: HighWatermark(Offset(0)),
+        log_start: LogStart(Offset(0)),
+    });
+    assert!(Offset(0) < log.end.0 && log.end.0 < Offset(120), "{log:?}");
+
+    follower.told(&led_by_me(), Action::Lead);
+
+    let serving = follower.serving().unwrap();
+    assert!(
+        matches!(serving, Serving::Leader { epoch_start, .. } if epoch_start == log.end),
         "{serving:?}"
     );
 }

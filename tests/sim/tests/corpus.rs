@@ -138,6 +138,18 @@ fn a_broker_that_stops_before_it_is_registered_leaves_the_mark_that_it_found() {
     must_hold(163_919_579, &limits);
 }
 
+/// A fetch was appended in part, for want of room, and the replica was not told: it began to lead as if it had none of it, and
+/// a producer that repeated its batch waited for an offset that the replica did not know.
+#[test]
+fn a_replica_knows_what_came_before_its_disk_was_full() {
+    let limits = Limits {
+        faults: Some(vec![1, 3, 4, 5]),
+        safety_max: Some(Duration::from_millis(16_006)),
+        ..as_found()
+    };
+    must_hold(2_808_094_786, &limits);
+}
+
 /// A broker was stopped in order before it heard of its epoch, and the controller came to its registration only then. The
 /// next process counted as one after a kill; with the other one's disk gone nobody could lead. It names now whoever did not
 /// serve.

@@ -72,7 +72,11 @@ impl Owned {
                             warn!(partition = %self.hosted.name, %refusal, "fetched batches do not fit");
                             return Ok(Outcome::Refused);
                         }
-                        Err(AppendError::Fault(fault)) => return Err(fault),
+                        Err(AppendError::Fault(fault)) => {
+                            // An empty log may have begun anew, at an offset before its end.
+                            self.replica.truncated(LogEnd(seam::to_core(self.log.log_end())));
+                            return Err(fault);
+                        }
                     }
                 }
                 self.publish_lag(watermark);

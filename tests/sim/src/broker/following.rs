@@ -239,7 +239,10 @@ impl Broker {
                     }
                     return Ok(Outcome::Refused);
                 }
-                Err(AppendError::Fault(fault)) => return Err(fault),
+                Err(AppendError::Fault(fault)) => {
+                    hosted.replica.truncated(LogEnd(to_core(hosted.log.log_end())));
+                    return Err(fault);
+                }
             };
             let effects = hosted.replica.appended(LogEnd(to_core(appended.log_end)), now);
             self.sync_as_needed(at, partition, appended.sync, out);
