@@ -319,9 +319,10 @@ impl Log {
         Ok(())
     }
 
-    /// Shows a history from which the oldest epochs are gone. Where a full disk has no room for it, the file is told with
-    /// the next record: deleting records is what makes room, and a restart forgets what lies before the log start anyway.
-    pub(crate) fn raise_epochs(&mut self, epochs: EpochHistory) -> Result<(), LogFault> {
+    /// Shows a history from which the oldest or the newest epochs are gone. Where a full disk has no room for it, the file is
+    /// told with the next record: deleting records is what makes room, and a restart forgets what lies before the log's start
+    /// and behind its end anyway.
+    pub(crate) fn shorten_epochs(&mut self, epochs: EpochHistory) -> Result<(), LogFault> {
         match self.replace_epochs(epochs.clone()) {
             Err(LogFault::DiskFull { .. }) => {
                 self.epochs = Arc::new(epochs);

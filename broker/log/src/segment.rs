@@ -145,13 +145,17 @@ impl Segment {
         })
     }
 
-    /// The files hold nothing behind what the segment holds.
+    /// The files hold nothing behind what the segment holds. Index entries that a full disk has no room for stay in memory;
+    /// who syncs or closes the log writes them out, and recovery makes them again.
     pub(crate) fn cut_files(&self) -> Result<(), LogFault> {
         let file = self.log.get()?;
         file.set_len(u64::from(self.size()))
             .map_err(LogFault::io("truncate", self.log.path()))?;
         self.aborted.cut_file()?;
-        self.write_indexes_out()
+        match self.write_indexes_out() {
+            Err(LogFault::DiskFull { .. }) => Ok(()),
+            done => done,
+        }
     }
 
     pub(crate) fn size(&self) -> u32 {

@@ -27,7 +27,8 @@ impl Log {
     /// The recovery point may go back. Its checkpoint must say so before the cut: otherwise, where it cannot be written, a
     /// power loss could leave what is written next below a recovery point from before.
     ///
-    /// A cut that fails may have been made in part: whoever knows where the log ends must look again.
+    /// A full disk fails no cut. One that fails otherwise may have been made in part: whoever knows where the log ends must
+    /// look again.
     ///
     /// # Errors
     /// Faults of the disk.
@@ -60,9 +61,10 @@ impl Log {
         self.end_at(found.map_or(end, |batch| batch.base.min(end)));
         // Readers leave what goes before it goes.
         self.publish_now();
+        // A producer that was cut off and comes again must not be taken for one that is there, whatever becomes of the files.
+        self.forget_behind_end()?;
         self.remove_segment_files(&gone)?;
         shortened.cut_files()?;
-        self.forget_behind_end()?;
         Ok(SyncNeed::BeforeAnswer)
     }
 
@@ -88,7 +90,7 @@ impl Log {
         self.bounds.high_watermark = start;
         self.bounds.last_stable = start;
         self.recovery_point = start;
-        self.replace_epochs(EpochHistory::default())?;
+        self.shorten_epochs(EpochHistory::default())?;
         // Readers have left what goes now.
         self.remove_segment_files(&gone)?;
         for at in self.snapshots()? {
@@ -117,7 +119,7 @@ impl Log {
             self.bounds.last_stable = self.bounds.last_stable.max(to);
             let mut epochs = (*self.epochs).clone();
             if epochs.truncate_from_start(to) == EpochChange::Changed {
-                self.raise_epochs(epochs)?;
+                self.shorten_epochs(epochs)?;
             }
             self.publish_now();
         }
@@ -169,7 +171,7 @@ impl Log {
     fn forget_epochs_behind_end(&mut self) -> Result<(), LogFault> {
         let mut epochs = (*self.epochs).clone();
         if epochs.truncate_from_end(self.bounds.log_end) == EpochChange::Changed {
-            self.replace_epochs(epochs)?;
+            self.shorten_epochs(epochs)?;
         }
         Ok(())
     }

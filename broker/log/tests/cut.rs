@@ -6,7 +6,8 @@ mod support;
 
 use host::{Disk, WallMs};
 use partition_log::{
-    CleanupPolicy, EpochEnd, FirstBatch, LeaderEpoch, LogConfig, Offset, Opening, ReadError, RetentionRule,
+    AppendOutcome, CleanupPolicy, EpochEnd, FirstBatch, LeaderEpoch, LogConfig, Offset, Opening, ReadError,
+    RetentionRule, SyncNeed,
 };
 use support::*;
 
@@ -323,4 +324,44 @@ fn a_full_disk_does_not_keep_records_from_being_deleted() {
     let (log, report) = reopen(&disk, config, opening);
     assert_eq!((log.log_end(), report.tail_cut), (end, None));
     assert_eq!(log.view().epochs(), shown);
+}
+
+/// A follower cut its log on a full disk, where the indexes and the epochs had no room. What was cut off was gone, yet its
+/// producer counted as one that had written it: leading, the replica acknowledged the repeated batch, and had it nowhere.
+#[test]
+fn what_a_full_disk_has_cut_off_is_forgotten_with_its_producer() {
+    let config = small();
+    for end in 0..30 {
+        let (disk, mut log) = fresh(config.clone());
+        let batches: Vec<_> = (0..30).map(|n| sequenced(9, 0, n, 1)).collect();
+        for (n, batch) in batches.iter().enumerate() {
+            log.append_as_leader(batch, by_leader(n as i32 / 5)).unwrap();
+        }
+        disk.set_capacity(Some(0));
+
+        assert_eq!(log.truncate_to(Offset(end)).unwrap(), SyncNeed::BeforeAnswer);
+
+        assert_eq!(log.log_end(), Offset(end));
+        let kept = log.view().epochs();
+        assert!(
+            kept.entries().iter().all(|entry| entry.start < Offset(end)),
+            "{kept:?}"
+        );
+        disk.set_capacity(None);
+        for (n, batch) in batches.iter().enumerate().skip(end as usize) {
+            let appended = log.append_as_leader(batch, by_leader(6)).unwrap();
+            assert_eq!(
+                (appended.outcome, appended.first),
+                (AppendOutcome::Written, Offset(n as i64)),
+                "cut to {end}"
+            );
+        }
+        publish_all(&mut log);
+        let (before, shown) = (read_all(&log.view(), Offset::ZERO), log.view().epochs());
+        drop(log);
+        let (log, report) = reopen(&disk, config.clone(), recovering(0));
+        assert_eq!(report.tail_cut, None, "cut to {end}");
+        assert!(read_all(&log.view(), Offset::ZERO) == before, "cut to {end}");
+        assert_eq!(log.view().epochs(), shown, "cut to {end}");
+    }
 }

@@ -138,10 +138,10 @@ fn a_broker_that_stops_before_it_is_registered_leaves_the_mark_that_it_found() {
     must_hold(163_919_579, &limits);
 }
 
-/// A fetch was appended in part, for want of room, and the replica was not told: it began to lead as if it had none of it, and
-/// a producer that repeated its batch waited for an offset that the replica did not know.
+/// A follower cut its log on a full disk, and its producers were not forgotten: leading, it took a repeated batch for one that
+/// it had, and what it would have acknowledged was in no log.
 #[test]
-fn a_replica_knows_what_came_before_its_disk_was_full() {
+fn what_a_full_disk_has_cut_off_is_forgotten_with_its_producer() {
     let limits = Limits {
         faults: Some(vec![1, 3, 4, 5]),
         safety_max: Some(Duration::from_millis(16_006)),
