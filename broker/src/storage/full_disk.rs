@@ -58,15 +58,16 @@ fn a_broker_begins_to_lead_on_a_full_disk() {
 #[test]
 fn a_replica_knows_what_came_before_the_disk_was_full() {
     let follower = Follower::new();
-    let fetched: Vec<u8> = (0..40).flat_map(|n| batch(3 * n, b'a').to_vec()).collect();
-    follower.disk.set_capacity(Some(4_000));
+    let fetched: Vec<u8> = (0..6_000).flat_map(|n| batch(3 * n, b'a').to_vec()).collect();
+    // Its first segment has room, the second one has not.
+    follower.disk.set_capacity(Some(1_500_000));
     let log = follower.work(Work::Append {
         from: Offset(0),
         batches: fetched.into(),
         watermark: HighWatermark(Offset(0)),
         log_start: LogStart(Offset(0)),
     });
-    assert!(Offset(0) < log.end.0 && log.end.0 < Offset(120), "{log:?}");
+    assert!(Offset(0) < log.end.0 && log.end.0 < Offset(18_000), "{log:?}");
 
     follower.told(&led_by_me(), Action::Lead);
 

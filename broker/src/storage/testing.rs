@@ -105,7 +105,7 @@ pub(super) fn image(flush_messages: &str) -> Arc<Image> {
     topic.partitions.insert(ORDERS.index, Arc::new(partition));
     let mut image = Image::default();
     image.topics.insert(ORDERS.topic, Arc::new(topic));
-    let settings = [("flush.messages", flush_messages), ("segment.bytes", "1000")];
+    let settings = [("flush.messages", flush_messages), ("segment.bytes", "1048576")];
     let settings: BTreeMap<_, _> = settings
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .into();
