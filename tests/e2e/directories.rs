@@ -124,6 +124,40 @@ fn a_directory_that_fails_while_a_broker_runs_costs_it_what_lay_there_and_nothin
     assert!((offline - 2.0).abs() < 0.5, "{offline} replicas are offline");
 }
 
+#[test]
+fn a_broker_whose_every_directory_fails_ends_and_what_it_led_moves_at_once() {
+    let mut cluster = Cluster::builder()
+        .brokers(3)
+        .directories(2)
+        .set("replica.high.watermark.checkpoint.interval.ms", 200)
+        .start()
+        .unwrap();
+    let bootstrap = cluster.bootstrap();
+    filled(&bootstrap);
+    cluster.expect_in_logs("the disk failed");
+    cluster.expect_in_logs("log directory is offline");
+
+    for (place, directory) in cluster.directories(broker(1)).unwrap().iter().enumerate() {
+        fs::rename(directory, cluster.folder().join(format!("pulled out {place}"))).unwrap();
+    }
+
+    let status = cluster.wait_for_end(broker(1)).unwrap();
+    assert_eq!(status.code(), Some(1));
+    let others = cluster.address(broker(2)).unwrap();
+    wait::until("others lead everything", AT_ONCE, || {
+        for partition in ask::partitions(&others, "orders")? {
+            let is_elsewhere = [2, 3].contains(&partition.leader) && partition.in_sync == [2, 3];
+            anyhow::ensure!(is_elsewhere, "{partition:?}");
+        }
+        Ok(())
+    })
+    .unwrap();
+    for index in 0..PARTITIONS {
+        produce(&others, index);
+        assert_readable(&others, index, RECORDS + 1);
+    }
+}
+
 /// Only broker 1 was in sync when it stopped, so it is the last known leader: of what it still has, and of nothing else.
 #[test]
 fn a_broker_back_with_an_empty_directory_leads_nothing_that_lay_there() {

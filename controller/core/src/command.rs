@@ -31,6 +31,13 @@ pub enum Command {
         /// Its incarnation when it was last heard.
         epoch: BrokerEpoch,
     },
+    /// Fence a broker that took leave without being let go.
+    TookLeave {
+        /// Which.
+        broker: BrokerId,
+        /// Its incarnation when it took leave.
+        epoch: BrokerEpoch,
+    },
     /// Create topics (R2.1).
     CreateTopics(CreateTopics),
     /// Delete topics (R2.40).

@@ -83,9 +83,9 @@ pub fn decide(view: &View<'_>, command: &Command) -> Result<Decision, Refusal> {
     match command {
         Command::RegisterBroker(command) => registration::register(view, command),
         Command::Heartbeat(command) => heartbeat::heartbeat(view, command),
-        Command::SessionLapsed { broker, epoch } | Command::StreamBroken { broker, epoch } => {
-            fence_silent(view, *broker, *epoch)
-        }
+        Command::SessionLapsed { broker, epoch }
+        | Command::StreamBroken { broker, epoch }
+        | Command::TookLeave { broker, epoch } => fence_gone(view, *broker, *epoch),
         Command::CreateTopics(command) => topics::create(view, command),
         Command::DeleteTopics(command) => topics::delete(view, command),
         Command::AlterPartition(command) => alter_partition::alter(view, command),
@@ -112,9 +112,9 @@ pub(crate) fn registered(image: &Image, broker: BrokerId, given: BrokerEpoch) ->
         })
 }
 
-/// A broker that was not heard. One that is fenced already, or that came back as another incarnation, is left alone
+/// A broker that is not heard any more. One that is fenced already, or that came back as another incarnation, is left alone
 /// (R1.31).
-fn fence_silent(view: &View<'_>, broker: BrokerId, epoch: BrokerEpoch) -> Result<Decision, Refusal> {
+fn fence_gone(view: &View<'_>, broker: BrokerId, epoch: BrokerEpoch) -> Result<Decision, Refusal> {
     let held = registered(view.image, broker, epoch)?;
     let records = match held.fenced {
         true => Vec::new(),

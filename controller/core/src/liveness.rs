@@ -253,6 +253,7 @@ impl Liveness {
             .map(|(id, session)| session.lapse(*id, now, FenceCause::SessionLapsed))
             .collect();
         lapses.extend(self.broken_past_grace(image, settings, now));
+        lapses.extend(self.took_leave(settings, now));
         let is_unfenced = |lapse: &Lapse| {
             let registration = image.brokers.get(&lapse.broker);
             registration.is_some_and(|broker| broker.epoch == lapse.epoch && !broker.fenced)
@@ -285,6 +286,17 @@ impl Liveness {
             }
         }
         lapses
+    }
+
+    /// A broker that was let go is fenced when it takes leave. One that was not will not be heard again either: its
+    /// disks failed, its controlled shutdown took too long.
+    fn took_leave(&self, settings: &Settings, now: Moment) -> Vec<Lapse> {
+        let live = |session: &Session| now.since(session.last_contact) <= settings.session_timeout;
+        self.sessions
+            .iter()
+            .filter(|(_, session)| session.line == Line::Goodbye && live(session))
+            .map(|(id, session)| session.lapse(*id, now, FenceCause::TookLeave))
+            .collect()
     }
 
     fn session(&self, broker: BrokerId, epoch: BrokerEpoch) -> Option<&Session> {

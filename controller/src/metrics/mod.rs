@@ -33,7 +33,7 @@ pub struct ControllerMetrics {
     pub commands: Counter,
     /// Decisions that failed, and records that cannot be replayed.
     pub errors: Counter,
-    /// Brokers that were given up because they were silent.
+    /// Brokers that were given up because they were silent, their stream broke, or they left without being let go.
     pub silent_brokers: Counter,
     /// How long commands wait for the driver.
     pub queue_time: Arc<Times>,
@@ -84,7 +84,7 @@ impl ControllerMetrics {
             ),
             silent_brokers: of_controller(
                 "timedoutbrokerheartbeatcount_total",
-                "Brokers given up because they were silent or their stream broke.",
+                "Brokers given up because they were silent, their stream broke, or they left without being let go.",
             ),
             queue_time: times(
                 "eventqueuetimems",

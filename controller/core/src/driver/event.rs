@@ -108,7 +108,7 @@ pub enum Entry {
 /// How a session stream ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamEnd {
-    /// The broker took leave: it stops, or moves its session elsewhere.
+    /// The broker took leave: its process stops.
     Goodbye,
     /// The other side vanished.
     Broken,
@@ -150,7 +150,7 @@ pub enum Effect {
         /// The term that it was active in.
         term: Term,
     },
-    /// A broker was fenced because it was not heard; for the log.
+    /// A broker was fenced because it is not heard any more; for the log.
     Silent {
         /// Which.
         broker: BrokerId,
@@ -172,13 +172,15 @@ pub enum Effect {
     Quarantined(Quarantine),
 }
 
-/// Why a broker that was not heard was fenced.
+/// Why a broker that is not heard any more was fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FenceCause {
     /// A session timeout passed.
     SessionLapsed,
     /// Its stream broke, and it did not come back in the grace time.
     StreamBroken,
+    /// It took leave without being let go.
+    TookLeave,
 }
 
 /// The committed state after an entry.

@@ -275,13 +275,14 @@ impl Driver {
         }
     }
 
-    /// Fences every broker that was not heard, each on what fencing the ones before has left.
+    /// Fences every broker that is not heard any more, each on what fencing the ones before has left.
     pub(super) fn fence_silent(&mut self, now: Now, effects: &mut Vec<Effect>) {
         for lapse in self.liveness.sweep(&self.decided, &self.settings, now.at) {
             let (broker, epoch) = (lapse.broker, lapse.epoch);
             let command = match lapse.cause {
                 FenceCause::SessionLapsed => Command::SessionLapsed { broker, epoch },
                 FenceCause::StreamBroken => Command::StreamBroken { broker, epoch },
+                FenceCause::TookLeave => Command::TookLeave { broker, epoch },
             };
             let decided = self
                 .decide_safely(&self.decided, now, &command)
