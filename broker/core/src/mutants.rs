@@ -26,4 +26,6 @@ metadata::planted_faults! {
     ReadPastWatermark = "read_past_watermark",
     /// A new group coordinator reads its log only up to its watermark (breaks BC-005).
     OffsetsLoadedToWatermark = "offsets_loaded_to_watermark",
+    /// A new group coordinator passes over the committed offsets in its log (breaks BC-005).
+    OffsetsNotLoaded = "offsets_not_loaded",
 }

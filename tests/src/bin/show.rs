@@ -4,7 +4,7 @@
 //! cargo show path                      every row
 //! cargo show path --only kill          rows whose name begins so
 //! cargo show path --mutant NAME        the tests that must catch a planted fault
-//! cargo show whole                     the same for what a user's first application needs
+//! cargo show whole                     the same for what a user's first application needs, its mutants included
 //! cargo show mutants                   every planted fault, with its judge
 //! cargo show sim --minutes N           the hunt lasts so long; under ten minutes it does not hold
 //! ```

@@ -7,11 +7,13 @@ use super::record::{GroupValue, MemberValue, Record};
 use super::request::{Client, Protocol};
 use super::shard::Shard;
 use super::state::{Group, Member, State};
+use crate::mutants::{Mutant, is_selected};
 
 impl Shard {
     /// Takes in a record from the log, before anybody is served. Records come in the order of the log.
     pub fn replay(&mut self, record: Record) {
         match record {
+            Record::Offset { .. } if is_selected(Mutant::OffsetsNotLoaded) => {}
             Record::Offset { .. } => self.replay_offset(record, 0),
             Record::Group { group, value: None } => {
                 let kept = self

@@ -27,6 +27,7 @@ pub fn caught(mutant: &Mutant) -> Result<String> {
             brokers,
             case,
             says,
+            ..
         } => in_case(name, (roles, *brokers), *case, says),
     }
     .with_context(|| format!("{}: {}", mutant.judge.told(), mutant.judge.command(name)))

@@ -44,6 +44,8 @@ pub enum Judge {
     },
     /// A case on one controller and brokers, as processes with real disks and sockets.
     Case {
+        /// What it is a row of.
+        show: &'static str,
         /// The fault is in nodes of these roles.
         roles: &'static [Role],
         /// How many brokers.
@@ -86,7 +88,7 @@ impl Judge {
             } => format!(
                 "MILLRACE_MUTANT={mutant} cargo test -p {package} --features mutants --test {program} -- {test}"
             ),
-            Self::Case { .. } => format!("cargo show path --only 'mutant {mutant}'"),
+            Self::Case { show, .. } => format!("cargo show {show} --only 'mutant {mutant}'"),
         }
     }
 

@@ -11,6 +11,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "watermark_ignores_min_isr",
         judge: Judge::Case {
+            show: "path",
             roles: &[Role::Broker],
             brokers: 3,
             case: replicas::watermark_below_min_in_sync,
@@ -29,6 +30,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "epoch_not_bumped",
         judge: Judge::Case {
+            show: "path",
             roles: &[Role::Controller, Role::Broker],
             brokers: 3,
             case: replicas::a_new_leader_has_a_new_epoch,
@@ -38,6 +40,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "truncate_one_too_few",
         judge: Judge::Case {
+            show: "path",
             roles: &[Role::Broker],
             brokers: 3,
             case: replicas::a_diverged_leader_is_cut_back,
@@ -48,6 +51,7 @@ const MUTANTS: &[Mutant] = &[
     Mutant {
         name: "duplicate_sequence_accepted",
         judge: Judge::Case {
+            show: "path",
             roles: &[Role::Broker],
             brokers: 1,
             case: |cluster| produce::sequences(cluster),

@@ -57,7 +57,7 @@ pub fn rows(board: &mut Board) {
 }
 
 /// Members are killed and added, the coordinator's broker is killed: every record is read, no commit is lost.
-fn siege(cluster: &mut Cluster, kind: Kind) -> Result<String> {
+pub fn siege(cluster: &mut Cluster, kind: Kind) -> Result<String> {
     let name = kind.name().replace(' ', "");
     let (topic, group) = (format!("of-{name}"), format!("group-{name}"));
     ask::create(

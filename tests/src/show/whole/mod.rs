@@ -3,6 +3,7 @@
 mod bench;
 mod cases;
 mod groups;
+mod mutants;
 mod roll;
 mod scale;
 mod tools;
@@ -12,6 +13,7 @@ use super::{Board, path};
 /// All rows.
 pub fn show(board: &mut Board) {
     groups::rows(board);
+    mutants::rows(board);
     roll::rows(board);
     scale::rows(board);
     tools::rows(board);
