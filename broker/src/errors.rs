@@ -13,7 +13,16 @@ use wire::ErrorCode;
 
 use crate::controllers::admin::Unanswered as Unforwarded;
 use crate::coordinator::Unanswered;
+use crate::storage::hosted::NotHere;
 use crate::storage::lane::DeletionFailure;
+
+/// A partition is not served by this broker: a client looks for its leader again, or waits for the disk.
+pub fn of_absence(why: NotHere) -> ErrorCode {
+    match why {
+        NotHere::Unopened => ErrorCode::KAFKA_STORAGE_ERROR,
+        NotHere::Unknown => ErrorCode::NOT_LEADER_OR_FOLLOWER,
+    }
+}
 
 /// A handler panicked.
 pub const CRASHED: ErrorCode = ErrorCode::UNKNOWN_SERVER_ERROR;

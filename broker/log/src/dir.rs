@@ -303,28 +303,38 @@ impl LogDir {
     /// Replaces the checkpoint of recovery points.
     ///
     /// # Errors
-    /// Faults of the disk.
+    /// Faults of the disk; it then says what it said before.
     pub fn write_recovery_points(&mut self, points: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        self.recovery_points = points.iter().cloned().collect();
-        self.write_offsets(RECOVERY_POINTS, &self.recovery_points)
+        self.replace_in(RECOVERY_POINTS, |dir| &mut dir.recovery_points, points)
     }
 
     /// Replaces the checkpoint of log starts.
     ///
     /// # Errors
-    /// Faults of the disk.
+    /// Faults of the disk; it then says what it said before.
     pub fn write_log_starts(&mut self, starts: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        self.log_starts = starts.iter().cloned().collect();
-        self.write_offsets(LOG_STARTS, &self.log_starts)
+        self.replace_in(LOG_STARTS, |dir| &mut dir.log_starts, starts)
     }
 
     /// Replaces the checkpoint of watermarks.
     ///
     /// # Errors
-    /// Faults of the disk.
+    /// Faults of the disk; it then says what it said before.
     pub fn write_high_watermarks(&mut self, marks: &[(TopicPartition, Offset)]) -> Result<(), LogFault> {
-        self.high_watermarks = marks.iter().cloned().collect();
-        self.write_offsets(HIGH_WATERMARKS, &self.high_watermarks)
+        self.replace_in(HIGH_WATERMARKS, |dir| &mut dir.high_watermarks, marks)
+    }
+
+    /// What could not be written is not taken for written: a recovery point that must be lowered would count as lowered.
+    fn replace_in(
+        &mut self,
+        name: &str,
+        offsets: fn(&mut Self) -> &mut BTreeMap<TopicPartition, Offset>,
+        with: &[(TopicPartition, Offset)],
+    ) -> Result<(), LogFault> {
+        let with: BTreeMap<TopicPartition, Offset> = with.iter().cloned().collect();
+        self.write_offsets(name, &with)?;
+        *offsets(self) = with;
+        Ok(())
     }
 
     fn write_offsets(&self, name: &str, offsets: &BTreeMap<TopicPartition, Offset>) -> Result<(), LogFault> {

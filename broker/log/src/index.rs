@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex};
 use host::{Disk, File, OpenHow};
 
 use crate::LogFault;
+use crate::log::remove_if_there;
 
 /// A file that is opened when it is needed, and can be given back.
 #[derive(Debug)]
@@ -75,6 +76,12 @@ impl LazyFile {
     /// Closes the handle as soon as nobody else uses it.
     pub(crate) fn release(&self) {
         *self.open.lock().expect("nobody panics while opening a file") = None;
+    }
+
+    /// Removes the file, if it is there.
+    fn remove(&self) -> Result<(), LogFault> {
+        self.release();
+        remove_if_there(&*self.disk, &self.path)
     }
 }
 
@@ -312,7 +319,21 @@ impl<E: Entry> Index<E> {
     }
 
     /// Brings all entries to the file, which then holds nothing else. Not synced.
+    ///
+    /// What a full disk has no room for stays in memory. No part of an index is left in a file that had none of it: the next
+    /// start would take it for the whole, and a segment for older than it is.
     pub(crate) fn write_out(&mut self) -> Result<(), LogFault> {
+        let written = self.write_rest();
+        if let Err(LogFault::DiskFull { .. }) = written {
+            self.exact = false;
+            if let State::Loaded { written: 0, .. } = self.state {
+                self.file.remove()?;
+            }
+        }
+        written
+    }
+
+    fn write_rest(&mut self) -> Result<(), LogFault> {
         let State::Loaded { entries, written } = &mut self.state else {
             return Ok(());
         };

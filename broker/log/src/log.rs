@@ -70,10 +70,10 @@ enum Identity {
 
 /// What `leader-epoch-checkpoint` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EpochsFile {
+pub(crate) enum EpochsFile {
     /// Every epoch, or at least every one that has a record.
     Current,
-    /// It lacks the newest epoch, which has no record yet, or has epochs that lie before the log start.
+    /// It lacks the newest epoch, which has no record yet, or what a full disk had no room for.
     Behind,
 }
 
@@ -160,6 +160,7 @@ impl Log {
             },
             recovery_point: Offset::ZERO,
             epochs: EpochHistory::default(),
+            epochs_file: EpochsFile::Current,
             producers: Producers::default(),
             snapshot_at: None,
             names: Names::Changed,
@@ -213,7 +214,7 @@ impl Log {
             bounds: parts.bounds,
             recovery_point: parts.recovery_point,
             epochs,
-            epochs_file: EpochsFile::Current,
+            epochs_file: parts.epochs_file,
             producers: parts.producers,
             unsynced: Unsynced {
                 names: parts.names,
@@ -457,6 +458,7 @@ pub(crate) struct LogParts {
     pub bounds: Bounds,
     pub recovery_point: Offset,
     pub epochs: EpochHistory,
+    pub epochs_file: EpochsFile,
     pub producers: Producers,
     pub snapshot_at: Option<Offset>,
     pub names: Names,

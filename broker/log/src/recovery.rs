@@ -15,8 +15,8 @@ use crate::append::replay;
 use crate::checkpoint;
 use crate::epochs::{EpochChange, EpochHistory};
 use crate::log::{
-    Active, AgeFrom, EPOCH_CHECKPOINT, Log, LogHost, LogParts, PARTITION_METADATA, new_segment, old_segment,
-    remove_if_there, write_epochs,
+    Active, AgeFrom, EPOCH_CHECKPOINT, EpochsFile, Log, LogHost, LogParts, PARTITION_METADATA, new_segment,
+    old_segment, remove_if_there, write_epochs,
 };
 use crate::producer_snapshot;
 use crate::producers::Producers;
@@ -63,7 +63,8 @@ pub struct TailCut {
 }
 
 impl Log {
-    /// Opens the log in a directory, recovering it if need be (L-16 to L-21).
+    /// Opens the log in a directory, recovering it if need be (L-16 to L-21). On a full disk, too: what a start writes down is
+    /// made of the batches, and can be made again. Only a log without any segment needs room for one.
     ///
     /// # Errors
     /// Faults of the disk. Damage behind the recovery point is no error: it is cut off and reported. `Damaged` means that
@@ -90,7 +91,7 @@ impl Log {
         };
         let checked_from = recovery.run(&listing, opening)?;
         let log_start = recovery.settle_log_start(opening)?;
-        recovery.settle_epochs(log_start)?;
+        let epochs_file = recovery.settle_epochs(log_start)?;
         let (producers, snapshot_at) =
             recovery.producers(&listing.snapshots, log_start, checked_from, now)?;
 
@@ -131,6 +132,7 @@ impl Log {
             bounds,
             recovery_point,
             epochs,
+            epochs_file,
             producers,
             snapshot_at,
             names,
@@ -384,7 +386,11 @@ impl Recovery<'_> {
                 .map_err(LogFault::io("truncate", segment.log.path()))?;
         }
         if !last {
-            segment.unload()?;
+            match segment.unload() {
+                // They stay in memory, and the log can be read.
+                Err(LogFault::DiskFull { .. }) => {}
+                unloaded => unloaded?,
+            }
         }
         self.segments.push(segment);
         Ok(bad.map(|(at, what)| (u64::from(sizes.log) - at, what)))
@@ -535,15 +541,19 @@ impl Recovery<'_> {
         Ok(opening.log_start.max(self.segments[0].base))
     }
 
-    fn settle_epochs(&mut self, log_start: Offset) -> Result<(), LogFault> {
+    /// Where a full disk has no room for the file, it is told with the next record, and the next start does this again.
+    fn settle_epochs(&mut self, log_start: Offset) -> Result<EpochsFile, LogFault> {
         // An epoch in which nothing was written goes, as in Kafka: whoever leads next decides anew (L-20).
         let ended = self.epochs.truncate_from_end(self.log_end);
         let begun = self.epochs.truncate_from_start(log_start);
         let rebuilt = self.rebuild_epochs && !self.epochs.entries().is_empty();
         if rebuilt || ended == EpochChange::Changed || begun == EpochChange::Changed {
-            write_epochs(&*self.host.disk, self.dir, &self.epochs)?;
+            match write_epochs(&*self.host.disk, self.dir, &self.epochs) {
+                Err(LogFault::DiskFull { .. }) => return Ok(EpochsFile::Behind),
+                written => drop(written?),
+            }
         }
-        Ok(())
+        Ok(EpochsFile::Current)
     }
 
     /// L-21: the newest snapshot that can be used, and what was written behind it.

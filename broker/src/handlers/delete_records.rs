@@ -83,11 +83,7 @@ async fn begin(
         topic: known.id,
         index: PartitionIndex(partition),
     };
-    let hosted = call
-        .node
-        .partitions
-        .get(id)
-        .ok_or(ErrorCode::NOT_LEADER_OR_FOLLOWER)?;
+    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
     let (reply, decided) = oneshot::channel();
     hosted.lane.send(Event::DeleteRecords {
         partition: id,

@@ -18,7 +18,7 @@ use wire::ErrorCode;
 use super::Call;
 use crate::errors;
 use crate::seam;
-use crate::storage::hosted::Hosted;
+use crate::storage::hosted::{Hosted, NotHere};
 use crate::storage::lane::Event;
 
 /// Who reads, and how.
@@ -209,13 +209,16 @@ fn admitted(
         .partitions
         .get(&key.index)
         .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
-    let Some(hosted) = call.node.partitions.get(id) else {
-        let hint = LeaderHint {
-            leader: state.leader,
-            epoch: state.leader_epoch,
-        };
-        return Err(FetchRefusal::NotLeader { hint }.into());
-    };
+    let hosted = call.node.partitions.find(id).map_err(|why| match why {
+        NotHere::Unopened => FetchRefusal::LogOffline,
+        NotHere::Unknown => {
+            let hint = LeaderHint {
+                leader: state.leader,
+                epoch: state.leader_epoch,
+            };
+            FetchRefusal::NotLeader { hint }
+        }
+    })?;
     let seen = hosted.seen.load_full();
     let claim = Claim {
         leader_epoch: wanted.leader_epoch,

@@ -144,11 +144,7 @@ fn find(
         topic: topic.id,
         index: PartitionIndex(partition.partition_index),
     };
-    let hosted = call
-        .node
-        .partitions
-        .get(id)
-        .ok_or(ErrorCode::NOT_LEADER_OR_FOLLOWER)?;
+    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
     let seen = hosted.seen.load_full();
     admit(&seen, partition.current_leader_epoch, asked)?;
     offset(&hosted, &seen, asked)

@@ -48,11 +48,7 @@ fn find(call: &Call, topic: &str, partition: &OffsetForLeaderPartition) -> Resul
         topic: topic.id,
         index: PartitionIndex(partition.partition),
     };
-    let hosted = call
-        .node
-        .partitions
-        .get(id)
-        .ok_or(ErrorCode::NOT_LEADER_OR_FOLLOWER)?;
+    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
     let seen = hosted.seen.load();
     if seen.view.serving == Serving::Offline {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR);

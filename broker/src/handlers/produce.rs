@@ -25,6 +25,7 @@ use wire::{ErrorCode, Records, RequestHeader};
 use super::{Answer, Begun, Call, Later, Refusable, Step, at_work, plain, topics};
 use crate::errors::{self, LogStartShown, ProduceError};
 use crate::seam;
+use crate::storage::hosted::NotHere;
 use crate::storage::lane::Event;
 use crate::storage::ticket::{PartState, Ticket};
 
@@ -253,12 +254,9 @@ fn check(
         let _ = &request.transactional_id;
         return Err(refuse(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
     }
-    if call.node.partitions.get(id).is_none() {
-        let code = ErrorCode::NOT_LEADER_OR_FOLLOWER;
-        return Err((
-            ProduceError::hidden(code),
-            Some((state.leader, state.leader_epoch)),
-        ));
+    if let Err(why) = call.node.partitions.find(id) {
+        let hint = (why == NotHere::Unknown).then_some((state.leader, state.leader_epoch));
+        return Err((ProduceError::hidden(errors::of_absence(why)), hint));
     }
     Ok((id, batch))
 }

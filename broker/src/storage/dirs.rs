@@ -394,8 +394,12 @@ impl Dirs {
             match names::lies_there(found, log.log_end() == Offset::ZERO, topic) {
                 Lies::Own => {
                     owners.opened(partition.clone(), topic);
-                    // What is appended to a log that lost its tail is not durable yet.
-                    self.lower_recovery_point(partition, dir, log.recovery_point())?;
+                    // What is appended to a log that lost its tail is not durable yet. Where a full disk has no room to
+                    // write that down, whoever appends owes it.
+                    match self.lower_recovery_point(partition, dir, log.recovery_point()) {
+                        Err(LogFault::DiskFull { .. }) => {}
+                        lowered => lowered?,
+                    }
                     self.placed_well(partition, dir, assigned);
                     return Ok((log, dir, report));
                 }

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use broker_core::lanes::Action;
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart, Offset};
 use broker_core::replica::Serving;
-use host::{Disk, SimDisk};
+use host::{Disk, OpenHow, SimDisk};
 use metadata::ids::{BrokerId, LeaderEpoch, PartitionEpoch};
 use metadata::image::Image;
 use partition_log::LogFault;
 
 use super::dirs::{DirIndex, Loading};
 use super::follower::Work;
-use super::testing::{EPOCH, Follower, ORDERS, batch, clean_stop, dirs_on, image};
+use super::hosted::NotHere;
+use super::testing::{EPOCH, Follower, ORDERS, batch, clean_stop, dirs_on, image, name};
 
 /// Broker 1 leads from now on.
 fn led_by_me() -> Arc<Image> {
@@ -76,6 +77,80 @@ fn a_replica_knows_what_came_before_the_disk_was_full() {
         matches!(serving, Serving::Leader { epoch_start, .. } if epoch_start == log.end),
         "{serving:?}"
     );
+}
+
+/// Every broker was restarted while its disk was full, and the one that led could not open its log, for its index had no
+/// room. Nobody could read what all of them had.
+#[test]
+fn a_broker_leads_after_a_restart_on_a_full_disk() {
+    let follower = Follower::new();
+    follower.told(&image("1000000"), Action::Refresh);
+    // More than a segment: the index of the first one is written as soon as it is made again.
+    follower.append(0, 4_000, b'a');
+    let disk = follower.killed();
+    let indexes = ["00000000000000000000.index", "00000000000000000000.timeindex"];
+    for index in indexes {
+        disk.remove_file(&std::path::Path::new("/logs/orders-0").join(index))
+            .unwrap();
+    }
+    disk.set_capacity(Some(0));
+
+    let again = Follower::on(disk);
+    again.told(&led_by_me(), Action::Create);
+
+    let serving = again.serving();
+    assert!(
+        matches!(serving, Some(Serving::Leader { epoch_start, .. }) if epoch_start == LogEnd(Offset(12_000))),
+        "{serving:?}"
+    );
+    assert!(!again.dirs.has_failed(DirIndex(0)));
+}
+
+/// A log that lost its tail is durable up to its end and no further, whether or not there was room to write that down.
+#[test]
+fn what_is_appended_to_a_log_that_lost_its_tail_is_not_trusted_by_a_recovery_point_from_before() {
+    let follower = Follower::new();
+    follower.append(0, 10, b'a');
+    follower.dirs.write_recovery(&follower.marks()).unwrap();
+    let disk = follower.killed();
+    let log = disk.open(
+        std::path::Path::new("/logs/orders-0/00000000000000000000.log"),
+        OpenHow::Write,
+    );
+    log.unwrap().set_len(3 * batch(0, b'a').len() as u64).unwrap();
+    disk.set_capacity(Some(0));
+
+    let again = Follower::on(disk);
+    again.told(&image("1000000"), Action::Create);
+    assert!(
+        matches!(again.serving(), Some(Serving::Follower { .. })),
+        "it is read"
+    );
+    assert!(again.dirs.write_recovery(&again.marks()).is_err());
+    assert_eq!(again.dirs.written_recovery_point(&name(), DirIndex(0)).0, 30);
+
+    again.disk.set_capacity(None);
+    again.append(9, 1, b'b');
+    again.assert_durable_before(9);
+}
+
+/// Nobody was told which partition was not served, and its clients were told to look for another leader.
+#[test]
+fn a_partition_whose_log_cannot_be_opened_is_known_as_one() {
+    let follower = Follower::on(SimDisk::new());
+    follower.disk.set_capacity(Some(0));
+    follower.told(&image("1"), Action::Create);
+    let found = || follower.partitions.find(ORDERS).map(|hosted| hosted.dir);
+    assert_eq!(found(), Err(NotHere::Unopened));
+
+    follower.told(&image("1"), |assignment| Action::Stop(assignment.partition));
+    assert_eq!(found(), Err(NotHere::Unknown));
+
+    follower.told(&image("1"), Action::Create);
+    assert_eq!(found(), Err(NotHere::Unopened));
+    follower.disk.set_capacity(None);
+    follower.told(&image("1"), Action::Refresh);
+    assert_eq!(found(), Ok(DirIndex(0)));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //!
 //! Must not: change a partition. Only its lane does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -65,16 +65,39 @@ impl Seen {
     }
 }
 
+/// Why a partition is not served here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotHere {
+    /// It has a replica here, whose log could not be opened.
+    Unopened,
+    /// It has none, as far as this broker knows.
+    Unknown,
+}
+
 /// All partitions with a replica here.
 #[derive(Default)]
 pub struct Partitions {
     by_id: RwLock<HashMap<PartitionId, Arc<Hosted>>>,
+    /// Those whose log could not be opened.
+    unopened: RwLock<HashSet<PartitionId>>,
 }
 
 impl Partitions {
     /// The partition, if it has a replica here.
     pub fn get(&self, id: PartitionId) -> Option<Arc<Hosted>> {
         self.by_id.read().get(&id).cloned()
+    }
+
+    /// The partition.
+    ///
+    /// # Errors
+    /// Why it is not served here.
+    pub fn find(&self, id: PartitionId) -> Result<Arc<Hosted>, NotHere> {
+        self.get(id)
+            .ok_or_else(|| match self.unopened.read().contains(&id) {
+                true => NotHere::Unopened,
+                false => NotHere::Unknown,
+            })
     }
 
     /// Shows each of them.
@@ -102,13 +125,21 @@ impl Partitions {
         self.by_id.read().len()
     }
 
-    /// A lane has opened this one, or opened it again.
-    pub fn insert(&self, hosted: Arc<Hosted>) {
-        self.by_id.write().insert(hosted.id, hosted);
+    /// A lane has opened this one, or opened it again. Returns whether it could not be opened before.
+    pub fn insert(&self, hosted: Arc<Hosted>) -> bool {
+        let id = hosted.id;
+        self.by_id.write().insert(id, hosted);
+        self.unopened.write().remove(&id)
+    }
+
+    /// A lane could not open this one. Returns whether that is new.
+    pub fn cannot_be_opened(&self, id: PartitionId) -> bool {
+        self.unopened.write().insert(id)
     }
 
     /// A lane has let this one go.
     pub fn remove(&self, id: PartitionId) {
         self.by_id.write().remove(&id);
+        self.unopened.write().remove(&id);
     }
 }

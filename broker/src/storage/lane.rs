@@ -334,8 +334,9 @@ impl Lane {
         match action {
             Action::Delete(_) | Action::Stop(_) => {
                 self.unopened.remove(&partition);
-                if let Some(owned) = self.owned.remove(&partition) {
-                    owned.delete(&self.shared, &mut self.waits);
+                match self.owned.remove(&partition) {
+                    Some(owned) => owned.delete(&self.shared, &mut self.waits),
+                    None => self.shared.partitions.remove(partition),
                 }
             }
             Action::Create(assignment)

@@ -15,14 +15,14 @@ use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
 use broker_core::produce::{Acks, ProduceRefusal, WaitOutcome, WaiterId};
 use broker_core::replica::{Assignment, Effect, FollowerFetch, IsrAnswer, Replica, Role};
 use broker_core::time::Moment;
-use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch};
+use metadata::ids::{BrokerId, DirectoryId, LeaderEpoch, PartitionId};
 use metadata::image::Image;
 use partition_log::{
     AppendError, AppendOutcome, AppendRefusal, Appended, CleanupPolicy, LeaderAppend, Log, LogFault,
     OpenReport, Origin, ReadError, SyncJob, SyncNeed, Synced, TopicPartition,
 };
 use tokio::sync::oneshot;
-use tracing::{error, info};
+use tracing::{error, info, warn};
 use wire::batch::Batch;
 
 use super::dirs::{DirIndex, Marks};
@@ -106,17 +106,7 @@ impl Owned {
         let opened = shared
             .dirs
             .open_log(&name, id.topic, assigned, config, shared.wall());
-        let (log, dir, report) = match opened {
-            Ok(opened) => opened,
-            Err(fault) => {
-                let dir = shared.dirs.holding(&name, assigned);
-                shared.dirs.report(dir, "a log cannot be opened", &name, &fault);
-                return Err(match fault {
-                    LogFault::DiskFull { .. } => Unopened::NoRoom,
-                    LogFault::Io { .. } | LogFault::Damaged { .. } => Unopened::ForGood,
-                });
-            }
-        };
+        let (log, dir, report) = opened.map_err(|fault| unopened(shared, id, (&name, assigned), &fault))?;
         let now = shared.now();
         let facts = seam::facts(log.bounds());
         let (replica, effects) = Replica::opened(assignment, facts, shared.lag_max, now);
@@ -132,7 +122,9 @@ impl Owned {
             traffic,
             lag: AtomicU64::new(0),
         });
-        shared.partitions.insert(Arc::clone(&hosted));
+        if shared.partitions.insert(Arc::clone(&hosted)) {
+            info!(partition = %hosted.name, "the log is open now: its partition is served here again");
+        }
         let noted = shared.dirs.written_recovery_point(&hosted.name, dir);
         let mut owned = Owned {
             replica,
@@ -183,7 +175,11 @@ impl Owned {
                 None => Origin::Client,
             },
         };
-        match self.log.append_as_leader(batch, how) {
+        let appended = self
+            .settle_recovery_point(shared)
+            .map_err(AppendError::Fault)
+            .and_then(|()| self.log.append_as_leader(batch, how));
+        match appended {
             Ok(appended) => {
                 self.count(appended);
                 let unanswered = Unanswered {
@@ -434,6 +430,7 @@ impl Owned {
             Err(fault) => sync::end_the_process(&fault),
         }
         let point = self.log.recovery_point();
+        self.noted = self.noted.max(point);
         if let Err(fault) = shared
             .dirs
             .recovered(&self.hosted.name, self.dir, point, shared.wall())
@@ -689,6 +686,34 @@ impl Owned {
         }
         // Of a log that could not be closed, too: its recovery point says how much of it is safe.
         self.marks(shared)
+    }
+}
+
+/// A log cannot be opened. An operator is told so once, and why, and what to do; clients are told that it is the disk.
+fn unopened(
+    shared: &Shared,
+    id: PartitionId,
+    (name, assigned): (&TopicPartition, DirectoryId),
+    fault: &LogFault,
+) -> Unopened {
+    let dir = shared.dirs.holding(name, assigned);
+    shared.dirs.report(dir, "a log cannot be opened", name, fault);
+    let is_new = shared.partitions.cannot_be_opened(id);
+    let next = match fault {
+        LogFault::DiskFull { .. } => Some("make room on that disk: it is then opened by itself"),
+        LogFault::Damaged { .. } => Some(
+            "where another replica is in sync, stop this broker, move the partition's directory away and start it again: \
+             it is then fetched from there",
+        ),
+        // That is told of the whole directory.
+        LogFault::Io { .. } => None,
+    };
+    if let Some(next) = next.filter(|_| is_new) {
+        warn!(partition = %name, why = %fault, next, "a log cannot be opened: its partition is not served here");
+    }
+    match fault {
+        LogFault::DiskFull { .. } => Unopened::NoRoom,
+        LogFault::Io { .. } | LogFault::Damaged { .. } => Unopened::ForGood,
     }
 }
 

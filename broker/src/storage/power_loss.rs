@@ -97,6 +97,22 @@ fn what_took_long_to_recover_is_not_recovered_again() {
     );
 }
 
+/// What was just recovered was written down as durable, and a cut right afterwards did not take it back.
+#[test]
+fn what_is_appended_after_a_recovery_and_a_cut_is_not_trusted() {
+    let follower = Follower::new();
+    follower.told(&image("1000000"), Action::Refresh);
+    follower.append(0, 3_000, b'a');
+    let disk = follower.killed();
+    let again = Follower::on(disk);
+    again.told(&image("1000000"), Action::Create);
+
+    again.work(Work::Truncate(Offset(8_400)));
+    again.assert_durable_before(8_400);
+    again.append(8_400, 100, b'b');
+    again.assert_durable_before(8_400);
+}
+
 /// A broker that is asked to stop before it has opened its logs must not say that they are in order: nobody looked.
 #[test]
 fn logs_that_were_not_opened_are_not_marked_clean() {

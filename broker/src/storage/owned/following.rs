@@ -60,7 +60,11 @@ impl Owned {
                 }
                 if !batches.is_empty() {
                     let epoch = seam::epoch_to_log(leader_epoch);
-                    match self.log.append_as_follower(&batches, epoch, shared.wall()) {
+                    let appended = self
+                        .settle_recovery_point(shared)
+                        .map_err(AppendError::Fault)
+                        .and_then(|()| self.log.append_as_follower(&batches, epoch, shared.wall()));
+                    match appended {
                         Ok(appended) => {
                             self.hosted.traffic.replicated_in(u64::from(appended.size_bytes));
                             let end = LogEnd(seam::to_core(appended.log_end));
@@ -133,6 +137,16 @@ impl Owned {
                 .lower_recovery_point(&self.hosted.name, self.dir, point)?;
         }
         self.noted = self.noted.min(point);
+        Ok(())
+    }
+
+    /// Before anything is appended to a log that was found shorter than its recovery point on a disk that had no room to
+    /// write that down: what comes now is not durable.
+    pub(super) fn settle_recovery_point(&mut self, shared: &Shared) -> Result<(), LogFault> {
+        let point = self.log.recovery_point();
+        if point < self.noted {
+            self.note_cut(shared, point)?;
+        }
         Ok(())
     }
 
