@@ -104,10 +104,9 @@ impl Log {
         } = recovery;
         let high_watermark = opening.high_watermark.clamp(log_start, log_end);
         let recovery_point = opening.recover_from.unwrap_or(log_end).min(log_end);
-        let unknown = if segments[segments.len() - 1].size() == 0 {
-            AgeFrom::Empty
-        } else {
-            AgeFrom::Unknown
+        let unknown = match segments[segments.len() - 1].size() {
+            0 => AgeFrom::Empty,
+            _ => AgeFrom::Unknown,
         };
         let active = Active::new(host, &config, unknown, now);
         // A log that was closed cleanly and is only looked at needs no sync.
@@ -655,7 +654,7 @@ fn flaw(batch: &Batch, base: Offset, expected: Offset) -> Option<String> {
 }
 
 /// Where the last segment of a cleanly closed log ends; `None` if it is not as it was closed.
-fn find_end(segment: &Segment) -> Result<Option<Offset>, LogFault> {
+pub(crate) fn find_end(segment: &Segment) -> Result<Option<Offset>, LogFault> {
     let size = segment.size();
     let entry = segment.lookups().offsets.last()?;
     let position = entry.map_or(0, |entry| entry.position);

@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use broker_core::fetch::Wake;
 use broker_core::fetcher::{LocalLog, Outcome};
 use broker_core::offsets::{HighWatermark, LogEnd, LogStart};
+use bytes::Bytes;
 use metadata::ids::LeaderEpoch;
-use partition_log::{AppendError, LogFault};
+use partition_log::{AppendError, FollowerAppended, LogFault};
 use tracing::{info, warn};
 
 use super::super::follower::{FetchedPart, Work};
@@ -59,12 +60,7 @@ impl Owned {
                     return Ok(Outcome::LogMoved(self.local_log()));
                 }
                 if !batches.is_empty() {
-                    let epoch = seam::epoch_to_log(leader_epoch);
-                    let appended = self
-                        .settle_recovery_point(shared)
-                        .map_err(AppendError::Fault)
-                        .and_then(|()| self.log.append_as_follower(&batches, epoch, shared.wall()));
-                    match appended {
+                    match self.append_fetched(shared, &batches, leader_epoch) {
                         Ok(appended) => {
                             self.hosted.traffic.replicated_in(u64::from(appended.size_bytes));
                             let end = LogEnd(seam::to_core(appended.log_end));
@@ -112,6 +108,17 @@ impl Owned {
             }
         }
         Ok(Outcome::Done(self.local_log()))
+    }
+
+    fn append_fetched(
+        &mut self,
+        shared: &Shared,
+        batches: &Bytes,
+        leader_epoch: LeaderEpoch,
+    ) -> Result<FollowerAppended, AppendError> {
+        self.settle_recovery_point(shared).map_err(AppendError::Fault)?;
+        let epoch = seam::epoch_to_log(leader_epoch);
+        self.log.append_as_follower(batches, epoch, shared.wall())
     }
 
     /// How much of what is committed is still missing here.
