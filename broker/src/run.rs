@@ -36,7 +36,7 @@ use crate::net::listener::{self, Bound};
 use crate::node::{Node, Parts};
 use crate::replication::{self, FetchOrder};
 use crate::stop::Reason;
-use crate::storage::dirs::{self, Dirs, Loading};
+use crate::storage::dirs::{self, Dirs, DirsError, Loading};
 use crate::storage::lane::{self, Event, LaneHandle};
 use crate::storage::shared::{Doomed, Shared};
 use crate::storage::sync::SyncThreads;
@@ -193,13 +193,13 @@ async fn live(
     let found = dirs::cluster_of(&host, &settings.log_dirs, node_id, settings.cluster_id.as_deref());
     let held = match found {
         Ok(held) => held.or_else(|| settings.cluster_id.clone()),
-        Err(error) => return Outcome::NotBegun(vec![format!("log.dirs: {error}")]),
+        Err(error) => return unusable(&error),
     };
     let cluster_id = match held {
         Some(id) => id,
         // An empty disk takes the controllers' word.
         None => tokio::select! {
-            id = cluster::ask(&controllers) => id,
+            id = cluster::ask(&controllers, &*clock) => id,
             () = signals.stop() => return Outcome::Stopped,
         },
     };
@@ -209,7 +209,7 @@ async fn live(
     };
     let dirs = match Dirs::open(host, Arc::clone(&clock), &settings.log_dirs, &owner) {
         Ok(dirs) => Arc::new(dirs),
-        Err(error) => return Outcome::NotBegun(vec![format!("log.dirs: {error}")]),
+        Err(error) => return unusable(&error),
     };
     watch.health.recovers(Arc::clone(dirs.recovery()));
     let endpoints = endpoints(&settings, &bound);
@@ -235,6 +235,12 @@ async fn live(
         Ok(running) => running.until_stopped(bound, signals).await,
         Err(error) => Outcome::Failed(format!("no threads: {error}")),
     }
+}
+
+/// The log directories cannot be used.
+fn unusable(error: &DirsError) -> Outcome {
+    let told = format!("log.dirs: {error}");
+    Outcome::NotBegun(told.lines().map(str::to_owned).collect())
 }
 
 /// A node whose parts are at work.
@@ -513,6 +519,10 @@ fn watch_directories(node: &Arc<Node>, lanes: &[LaneHandle], told: &UnboundedSen
         loop {
             dirs.another_failed().await;
             let failed = dirs.failed();
+            if failed.len() == known {
+                // Several failed in one moment, and were told together.
+                continue;
+            }
             for dir in &failed[known..] {
                 // What lies there stops fetching before the controller is told: it must not seem to be in sync after that.
                 lanes

@@ -16,6 +16,7 @@ mod dir;
 pub mod dump;
 mod epochs;
 mod errors;
+mod glance;
 mod index;
 mod log;
 #[cfg(feature = "mutants")]
@@ -38,6 +39,7 @@ pub use config::{CleanupPolicy, LogConfig, StoredCompression, TimestampKind};
 pub use dir::{DirOwner, LogDir, LogDirError, PartitionDir};
 pub use epochs::{EpochEnd, EpochHistory, EpochStart};
 pub use errors::{AppendError, AppendRefusal, LogFault, ReadError, RecordError, RecordFlaw};
+pub use glance::Glance;
 pub use log::{Log, LogHost};
 pub use recovery::{OpenReport, Opening, TailCut};
 pub use retention::{DeletedSegment, RetentionRule};

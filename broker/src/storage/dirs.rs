@@ -3,6 +3,7 @@
 //! Must not: open a log. Lanes do, each its own.
 
 mod checkpoints;
+mod copies;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -24,6 +25,7 @@ use tracing::{debug, error, info, warn};
 
 use self::checkpoints::Cuts;
 pub use self::checkpoints::{Loading, Marks};
+pub use self::copies::Copies;
 use super::faults::Room;
 use super::place::Place;
 use super::recovery::RecoveryProgress;
@@ -65,16 +67,9 @@ pub enum DirsError {
         /// As configured.
         given: String,
     },
-    /// A partition lies in two of them (L-25).
-    #[error("{partition} lies in {} and in {}", first.display(), second.display())]
-    Twice {
-        /// The partition.
-        partition: TopicPartition,
-        /// One place.
-        first: PathBuf,
-        /// The other.
-        second: PathBuf,
-    },
+    /// Partitions lie in several of them (L-25).
+    #[error("{}", copies::said(.0))]
+    Several(Vec<Copies>),
 }
 
 /// The cluster that the directories say they belong to, if any does. Opens and changes nothing.
@@ -187,7 +182,7 @@ impl Dirs {
     /// Opens and locks all of them.
     ///
     /// # Errors
-    /// When one cannot be used, or a partition lies in two.
+    /// When one cannot be used, or partitions lie in several.
     pub fn open(
         host: LogHost,
         clock: Arc<dyn Clock>,
@@ -195,19 +190,12 @@ impl Dirs {
         owner: &DirOwner,
     ) -> Result<Dirs, DirsError> {
         let mut dirs: Vec<Dir> = Vec::new();
-        let mut placed: BTreeMap<TopicPartition, DirIndex> = BTreeMap::new();
+        let mut found: BTreeMap<TopicPartition, Vec<DirIndex>> = BTreeMap::new();
         for path in paths {
             let log_dir = LogDir::open(&host, path, owner)?;
             let index = DirIndex(dirs.len());
-            for found in log_dir.partitions().map_err(LogDirError::Fault)? {
-                if let Some(DirIndex(other)) = placed.insert(found.partition.clone(), index) {
-                    let first = paths[other].clone();
-                    return Err(DirsError::Twice {
-                        partition: found.partition,
-                        first,
-                        second: path.clone(),
-                    });
-                }
+            for one in log_dir.partitions().map_err(LogDirError::Fault)? {
+                found.entry(one.partition).or_default().push(index);
             }
             dirs.push(Dir {
                 id: seam::directory_to_image(log_dir.id()),
@@ -216,6 +204,7 @@ impl Dirs {
                 log_dir: Mutex::new(log_dir),
             });
         }
+        let placed = copies::one_each(&host, paths, found, clock.wall())?;
         // All of them can be used: from here on something is changed.
         for dir in &dirs {
             dir.log_dir.lock().take_into_use().map_err(LogDirError::Fault)?;
