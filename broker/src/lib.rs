@@ -14,6 +14,7 @@ mod metrics;
 mod net;
 mod node;
 mod producer_ids;
+mod repeated;
 mod replication;
 pub mod run;
 mod seam;

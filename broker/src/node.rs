@@ -27,6 +27,7 @@ use crate::handlers::Call;
 use crate::metrics::{BrokerMetrics, Health};
 use crate::net::listener::{Counts, Limits};
 use crate::producer_ids::ProducerIdShelf;
+use crate::repeated::Repeated;
 use crate::sessions::FetchSessions;
 use crate::stop::Stop;
 use crate::storage::dirs::{Dirs, Loading};
@@ -94,6 +95,8 @@ pub struct Node {
     cluster_id: OnceLock<Arc<str>>,
     epoch: AtomicI64,
     being_created: Mutex<BTreeSet<String>>,
+    /// Why topics that were named were not made.
+    not_created: Mutex<Repeated>,
 }
 
 /// The parts of a node that are made before it.
@@ -155,6 +158,7 @@ impl Node {
             cluster_id: OnceLock::from(cluster_id),
             epoch: AtomicI64::new(NO_EPOCH),
             being_created: Mutex::default(),
+            not_created: Mutex::default(),
         })
     }
 
@@ -302,7 +306,7 @@ impl Node {
         let node = Arc::clone(self);
         tokio::spawn(async move {
             match admin::forward(&node.controllers, command, AUTO_CREATE_TIMEOUT).await {
-                Ok(reply) => log_creation(&asked, &reply),
+                Ok(reply) => node.tell_creation(&asked, &reply),
                 Err(error) => {
                     warn!(topics = %few(&asked), %error, "topics that a client named were not created")
                 }
@@ -335,6 +339,24 @@ impl Node {
         }
     }
 
+    /// A client that needs a topic asks for it again at once, so a reason is told once, and then once a minute.
+    fn tell_creation(&self, asked: &[String], reply: &v1::CreateTopicsReply) {
+        let Some((names, why)) = refused_of(asked, reply) else {
+            debug!(topics = %few(asked), "topics created because a client named them");
+            return;
+        };
+        let Some(times) = self.not_created.lock().happened(&why, self.now()) else {
+            return;
+        };
+        let topics = few(&names);
+        match names.iter().any(|name| name == coordinator::OFFSETS) {
+            true => warn!(%topics, %why, times,
+                "consumer groups are not served: the topic of their offsets cannot be made. Start as many brokers as \
+                 offsets.topic.replication.factor says, or set it to how many there are and restart the brokers"),
+            false => warn!(%topics, %why, times, "topics that a client named were refused"),
+        }
+    }
+
     /// Logs that the cluster does not give to this broker are renamed and kept (L-22).
     pub fn set_strays_aside(&self, image: &Image) {
         for partition in self.dirs.on_disk() {
@@ -355,21 +377,18 @@ impl Node {
     }
 }
 
-fn log_creation(asked: &[String], reply: &v1::CreateTopicsReply) {
+/// The names that were refused, and why the first was; nothing where none was.
+fn refused_of(asked: &[String], reply: &v1::CreateTopicsReply) -> Option<(Vec<String>, String)> {
     use v1::new_topic_result::Result as Outcome;
     if let Some(refusal) = &reply.refusal {
-        warn!(topics = %few(asked), why = %refusal.message, "topics that a client named were refused");
-        return;
+        return Some((asked.to_vec(), refusal.message.clone()));
     }
     let refused = |topic: &v1::NewTopicResult| match &topic.result {
         Some(Outcome::Refused(refusal)) => Some((topic.name.clone(), refusal.message.clone())),
         Some(Outcome::Made(_)) | None => None,
     };
     let (names, reasons): (Vec<String>, Vec<String>) = reply.topics.iter().filter_map(refused).unzip();
-    match reasons.first() {
-        Some(why) => warn!(topics = %few(&names), %why, "topics that a client named were refused"),
-        None => debug!(topics = %few(asked), "topics created because a client named them"),
-    }
+    Some((names, reasons.into_iter().next()?))
 }
 
 /// Names for a line of a log.
