@@ -7,16 +7,21 @@ pub mod admin;
 pub mod cluster;
 pub mod follow;
 pub mod session;
+mod silence;
 pub mod status;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
+use broker_core::time::Moment;
 use metadata::config::ControllerAddress;
 use metadata::ids::ControllerId;
 use millrace_proto::v1;
 use parking_lot::Mutex;
 use tonic::transport::{Channel, Endpoint};
+use tracing::{info, warn};
+
+use self::silence::{Silence, Untold};
 
 /// How long a dial may take. A peer that drops packets must not hold up the search for another controller.
 const DIAL_TIMEOUT: Duration = Duration::from_secs(1);
@@ -35,6 +40,7 @@ pub struct Controllers {
     /// `host:port` of each, as configured; names stay names.
     configured: Vec<String>,
     state: Mutex<State>,
+    silence: Mutex<Silence>,
 }
 
 #[derive(Debug, Default)]
@@ -58,6 +64,7 @@ impl Controllers {
         Controllers {
             configured: addresses.iter().map(written).collect(),
             state: Mutex::default(),
+            silence: Mutex::default(),
         }
     }
 
@@ -113,6 +120,23 @@ impl Controllers {
         }
     }
 
+    /// This one does not answer, or is of no use. That nobody is gets told.
+    pub fn unanswered(&self, address: &str, why: &str, now: Moment) {
+        let untold = self.silence.lock().goes_on(address, why.to_owned(), now);
+        if let Some(Untold { tried, lasts }) = untold {
+            warn!(%tried, lasts_s = lasts.as_secs(),
+                "no controller answers; it is tried on. Look whether the controllers run, whether a majority of them reach each \
+                 other, and whether controller.quorum.voters or controller.quorum.bootstrap.servers names them");
+        }
+    }
+
+    /// One answers.
+    pub fn answered(&self) {
+        if self.silence.lock().ends() {
+            info!("a controller answers");
+        }
+    }
+
     /// A connection to an address; made when it is first used, and made again when it broke.
     pub fn channel(&self, address: &str) -> Result<Channel, tonic::transport::Error> {
         let mut state = self.state.lock();
@@ -128,6 +152,19 @@ impl Controllers {
             .connect_lazy();
         state.channels.insert(address.to_owned(), channel.clone());
         Ok(channel)
+    }
+}
+
+/// Why a controller does not answer, in words: the cause of a broken connection lies deep within.
+pub fn why(status: &tonic::Status) -> String {
+    let mut innermost: Option<&dyn std::error::Error> = std::error::Error::source(status);
+    while let Some(deeper) = innermost.and_then(std::error::Error::source) {
+        innermost = Some(deeper);
+    }
+    let message = status.message();
+    match innermost.map(ToString::to_string) {
+        Some(cause) if !message.contains(&cause) => format!("{message}: {cause}"),
+        _ => message.to_owned(),
     }
 }
 

@@ -213,6 +213,8 @@ impl Session {
             let address = node.controllers.for_session(prefer);
             if let Err(status) = converse(&node, &address, number, says, &sender).await {
                 debug!(%address, %status, "session ended");
+                node.controllers
+                    .unanswered(&address, &super::why(&status), node.now());
             }
             node.controllers.unlearn(&address, None);
             let _ = sender.send(Incoming::Stream(number, Event::SessionClosed));
@@ -308,8 +310,12 @@ impl Said for v1::ControllerSays {
 fn heard(node: &Node, address: &str, said: controller_says::Says) -> Event {
     use controller_says::Says as Answer;
     match said {
-        Answer::Registered(registered) => Event::Registered(BrokerEpoch(registered.epoch)),
+        Answer::Registered(registered) => {
+            node.controllers.answered();
+            Event::Registered(BrokerEpoch(registered.epoch))
+        }
         Answer::Heartbeat(reply) => {
+            node.controllers.answered();
             let timeout = node.settings.session_timeout;
             node.health.answered(node.clock.now(), timeout);
             Event::HeartbeatAnswered(HeartbeatAnswer {
@@ -330,6 +336,8 @@ fn refused(node: &Node, address: &str, refusal: &v1::Refusal) -> Refusal {
     match refusal.kind() {
         RefusalKind::NotActive => {
             node.controllers.unlearn(address, refusal.active.as_ref());
+            let why = "it is not the active controller";
+            node.controllers.unanswered(address, why, node.now());
             Refusal::NotActive {
                 active: refusal.active.as_ref().map(|active| ControllerId(active.id)),
             }

@@ -1,8 +1,9 @@
 //! How a broker begins, or does not, and how it ends in order.
 
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::harness::Broker;
 
@@ -84,6 +85,45 @@ fn a_directory_of_another_node_is_left_as_it_is() {
     );
 }
 
+/// A broker that reached no controller said nothing at all: neither one on an empty disk, which does not know its cluster,
+/// nor one that does.
+#[test]
+fn a_broker_that_reaches_no_controller_says_whom_it_tries_and_why_that_fails() {
+    let home = tempfile::tempdir().unwrap();
+    let known = home.path().join("known");
+    std::fs::create_dir(&known).unwrap();
+    let identity = "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=ASNFZ4mrze_-3LqYdlQyEA\n";
+    std::fs::write(known.join("meta.properties"), identity).unwrap();
+    for dir in [home.path().join("empty"), known] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_millrace-broker"));
+        for set in minimal(&dir, 0) {
+            command.args(["--set", &set]);
+        }
+        let mut process = command
+            .env("NO_COLOR", "1")
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+
+        let said = BufReader::new(process.stderr.take().unwrap()).lines();
+        let told = said
+            .map_while(Result::ok)
+            .find(|line| line.contains("no controller answers"));
+
+        process.kill().unwrap();
+        process.wait().unwrap();
+        let told = told.unwrap();
+        for part in [
+            "WARN",
+            "127.0.0.1:9: ",
+            "Connection refused",
+            "controller.quorum.voters",
+        ] {
+            assert!(told.contains(part), "{part} in {told}");
+        }
+    }
+}
+
 #[test]
 fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
     let broker = Broker::start(&[]);
@@ -136,4 +176,25 @@ fn a_broker_whose_only_log_directory_fails_says_so_and_ends() {
         "{said}"
     );
     assert!(errors.len() <= 4, "{said}");
+}
+
+/// Several directories that failed in one moment were told of one by one, and that they were all of them as often.
+#[test]
+fn a_broker_whose_log_directories_all_fail_at_once_says_so_once() {
+    let home = tempfile::tempdir().unwrap();
+    let dirs = ["a", "b", "c"].map(|name| home.path().join(name));
+    let listed = dirs.each_ref().map(|dir| dir.display().to_string()).join(",");
+    let broker = Broker::start(&[
+        &format!("log.dirs={listed}"),
+        "replica.high.watermark.checkpoint.interval.ms=100",
+    ]);
+    std::fs::rename(home.path(), home.path().with_extension("gone")).unwrap();
+
+    let (status, said) = broker.ends();
+
+    std::fs::remove_dir_all(home.path().with_extension("gone")).unwrap();
+    assert_eq!(status.code(), Some(1), "{said}");
+    let told = said.lines().filter(|line| line.contains("ERROR"));
+    let told = told.filter(|line| line.contains("every log directory is offline"));
+    assert_eq!(told.count(), 1, "{said}");
 }
