@@ -1,5 +1,6 @@
 //! The brokers' log directories, by DescribeLogDirs: which of them have no room left, and which do not work.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -33,6 +34,9 @@ pub struct LogDirView {
     pub usable_bytes: Option<u64>,
     /// The size of its disk, in bytes, where that is told.
     pub total_bytes: Option<u64>,
+    /// Whose logs lie there and can be used.
+    #[serde(skip)]
+    pub logs: BTreeSet<(String, i32)>,
 }
 
 impl LogDirView {
@@ -112,16 +116,18 @@ pub async fn of(brokers: &[BrokerView]) -> (Vec<LogDirView>, Vec<String>) {
 async fn one(broker: &BrokerView) -> Result<Vec<LogDirView>, Failure> {
     let address: Address = broker.endpoint.parse().map_err(Failure::Refused)?;
     let mut client = Client::connect(&[address]).await?;
-    // No partitions are asked for, only the directories.
-    let question = DescribeLogDirsRequest {
-        topics: Some(Vec::new()),
-    };
+    // All partitions.
+    let question = DescribeLogDirsRequest { topics: None };
     let (_, answer) = client.ask(4, &question).await?;
     ask::refuse(answer.error_code, None, "they cannot be described")?;
     Ok(answer.results.iter().map(|dir| view(broker.id, dir)).collect())
 }
 
 fn view(broker: i32, dir: &DescribeLogDirsResult) -> LogDirView {
+    let logs = dir.topics.iter().flat_map(|topic| {
+        let partitions = topic.partitions.iter().filter(|one| !one.is_future_key);
+        partitions.map(|one| (topic.name.clone(), one.partition_index))
+    });
     LogDirView {
         broker,
         path: dir.log_dir.clone(),
@@ -129,6 +135,7 @@ fn view(broker: i32, dir: &DescribeLogDirsResult) -> LogDirView {
         // Versions before 4 do not tell, and say -1.
         usable_bytes: u64::try_from(dir.usable_bytes).ok(),
         total_bytes: u64::try_from(dir.total_bytes).ok(),
+        logs: logs.collect(),
     }
 }
 
@@ -143,6 +150,7 @@ mod tests {
             offline: None,
             usable_bytes: Some(usable_bytes),
             total_bytes: Some(total_bytes),
+            logs: BTreeSet::new(),
         }
     }
 

@@ -83,14 +83,20 @@ fn step(one: &PartitionTrouble) -> Step {
         true => one.eligible.clone().unwrap_or_default(),
         false => one.in_sync.clone(),
     };
-    let (missing, there): (Vec<i32>, Vec<i32>) = complete.iter().partition(|id| one.offline.contains(id));
+    let sorted = |mut ids: Vec<i32>| {
+        // The same brokers in another order are the same step.
+        ids.sort_unstable();
+        ids
+    };
+    let (missing, there): (Vec<i32>, Vec<i32>) =
+        sorted(complete).iter().partition(|id| one.offline.contains(id));
     if !there.is_empty() {
         return Step::Wait(there);
     }
     if !missing.is_empty() {
         return Step::BringBack(missing);
     }
-    let perhaps = away(one.last_leaders.as_ref().unwrap_or(&one.replicas));
+    let perhaps = sorted(away(one.last_leaders.as_ref().unwrap_or(&one.replicas)));
     match (perhaps.is_empty(), &one.eligible) {
         (false, _) => Step::Try(perhaps),
         (true, Some(_)) => Step::GiveUp(one.topic.clone()),
@@ -181,6 +187,22 @@ mod tests {
             Step::Try(vec![1, 2]),
             "nobody was asked"
         );
+    }
+
+    #[test]
+    fn the_same_brokers_in_another_order_are_one_line() {
+        let complete = [
+            orders(0, &[2, 3], &[], Some(&[2, 3])),
+            orders(1, &[2, 3], &[], Some(&[3, 2])),
+        ];
+        assert_eq!(next_steps(&complete).len(), 1, "{:?}", next_steps(&complete));
+        let mut perhaps = [
+            orders(0, &[2, 3], &[], Some(&[])),
+            orders(1, &[2, 3], &[], Some(&[])),
+        ];
+        perhaps[1].replicas = vec![1, 3, 2];
+        assert_eq!(next_steps(&perhaps).len(), 1, "{:?}", next_steps(&perhaps));
+        assert_eq!(step(&orders(0, &[], &[3, 2], None)), Step::Wait(vec![2, 3]));
     }
 
     /// What could not be asked is not known to be nobody: that would be told with a way to lose data.

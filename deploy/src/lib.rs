@@ -28,5 +28,6 @@ pub mod status;
 pub mod table;
 pub mod terminal;
 pub mod topic;
+pub mod unserved;
 pub mod up;
 pub mod waiting;

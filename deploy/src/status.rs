@@ -17,6 +17,7 @@ use crate::quorum::{self, QuorumView};
 use crate::table::{counted, numbers, table};
 use crate::terminal::{self, say, say_json, tell, wipe};
 use crate::topic::Style;
+use crate::unserved::{self, Unserved};
 
 /// How long a broker that answered may then be silent: a status is asked for when things are bad.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -36,6 +37,8 @@ pub struct StatusView {
     pub log_dirs: Vec<LogDirView>,
     /// The partitions; absent where they could not be asked for.
     pub partitions: Option<PartitionsView>,
+    /// What brokers lead and have no log of that works.
+    pub unserved: Vec<Unserved>,
     /// What could not be asked, in sentences.
     pub unknown: Vec<String>,
 }
@@ -146,6 +149,7 @@ async fn without_brokers(args: &StatusArgs, error: &ClientError) -> StatusView {
         brokers: None,
         log_dirs: Vec::new(),
         partitions: None,
+        unserved: Vec::new(),
         unknown: vec![format!("brokers and partitions: {error}")],
     }
 }
@@ -165,24 +169,31 @@ async fn gather(mut client: Client, args: &StatusArgs) -> StatusView {
     let ((quorum, partitions), (log_dirs, undescribed)) =
         tokio::join!(one_after_the_other, disks::of(brokers));
     unknown.extend(undescribed);
+    let (partitions, topics) = partitions.unzip();
+    let topics = topics.unwrap_or_default();
+    let unserved = unserved::find(&mut client, brokers, &topics, &log_dirs).await;
     StatusView {
         cluster_id: cluster.as_ref().map(|cluster| cluster.cluster_id.clone()),
         quorum,
         brokers: cluster.map(|cluster| cluster.brokers),
         log_dirs,
         partitions,
+        unserved,
         unknown,
     }
 }
 
-async fn partitions(client: &mut Client, unknown: &mut Vec<String>) -> Option<PartitionsView> {
+async fn partitions(
+    client: &mut Client,
+    unknown: &mut Vec<String>,
+) -> Option<(PartitionsView, Vec<TopicView>)> {
     let topics = known("the partitions", ask::all_topics(client).await, unknown)?;
     let names: Vec<String> = topics.iter().map(|topic| topic.name.clone()).collect();
     let configs = ask::topic_configs(client, &names, Some(&[MIN_IN_SYNC])).await;
     let limits = known(MIN_IN_SYNC, configs, unknown).map(|configs| limits(&configs));
     let mut view = judge(&topics, limits.as_ref());
     leaderless::ask_who_may_lead(client, &mut view.leaderless).await;
-    Some(view)
+    Some((view, topics))
 }
 
 /// From the controllers that were named, from the broker, or from the controllers that the broker names.
@@ -303,6 +314,7 @@ fn troubles(view: &StatusView) -> Vec<String> {
         many => Some(format!("brokers {} are fenced", numbers(many))),
     });
     found.extend(view.log_dirs.iter().filter_map(LogDirView::trouble));
+    found.extend(view.unserved.iter().map(Unserved::trouble));
     let Some(partitions) = &view.partitions else {
         return found;
     };
@@ -329,6 +341,7 @@ fn lines(view: &StatusView) -> Vec<String> {
     lines.extend(broker_lines(view.brokers.as_deref(), &view.log_dirs));
     lines.push(String::new());
     lines.extend(partition_lines(view.partitions.as_ref()));
+    lines.extend(view.unserved.iter().map(|one| format!("  {}", one.trouble())));
     if !view.unknown.is_empty() {
         lines.push(String::new());
     }
@@ -346,7 +359,12 @@ fn broker_lines(brokers: Option<&[BrokerView]>, log_dirs: &[LogDirView]) -> Vec<
         let mut own: Vec<&LogDirView> = log_dirs.iter().filter(|dir| dir.broker == one.id).collect();
         // Of several the worst one: whoever has room elsewhere cannot use it for what lies there.
         own.sort_by_key(|dir| (dir.offline.is_none(), dir.usable_bytes));
-        let room = own.first().map_or_else(|| "-".to_owned(), |dir| dir.room());
+        let offline = own.iter().filter(|dir| dir.offline.is_some()).count();
+        let room = match own.first() {
+            Some(_) if 0 < offline && 1 < own.len() => format!("{offline} of {} offline", own.len()),
+            Some(worst) => worst.room(),
+            None => "-".to_owned(),
+        };
         vec![
             one.id.to_string(),
             state.to_owned(),
@@ -491,6 +509,7 @@ mod tests {
             brokers: Some(vec![broker(1, false), broker(2, true)]),
             log_dirs: vec![],
             partitions: Some(judge(&topics, limits)),
+            unserved: vec![],
             unknown: unknown.iter().map(|line| (*line).to_owned()).collect(),
         }
     }
@@ -606,14 +625,40 @@ mod tests {
             offline: None,
             usable_bytes: Some(usable_bytes),
             total_bytes: Some(4 << 30),
+            logs: Default::default(),
         };
         let mut view = seen(None, &[]);
+        let mut gone = dir("/c", 0);
+        gone.offline = Some("KAFKA_STORAGE_ERROR".to_owned());
+        view.log_dirs = vec![dir("/a", 2 << 30), dir("/b", 0), gone.clone()];
+        let text = lines(&view).join("\n");
+        assert!(text.contains("127.0.0.1:9091  1 of 3 offline"), "{text}");
+        view.log_dirs = vec![gone];
+        let text = lines(&view).join("\n");
+        assert!(text.contains("127.0.0.1:9091  offline"), "{text}");
         view.log_dirs = vec![dir("/a", 2 << 30), dir("/b", 0)];
         let text = lines(&view).join("\n");
         assert!(text.contains("127.0.0.1:9091  0 B of 4.0 GiB"), "{text}");
         let full = "broker 1: the disk of /b is full: 0 B of 4.0 GiB can be written";
         assert!(
             troubles(&view).contains(&full.to_owned()),
+            "{:?}",
+            troubles(&view)
+        );
+    }
+
+    #[test]
+    fn what_a_leader_cannot_serve_is_trouble_and_named() {
+        let mut view = seen(None, &[]);
+        view.unserved = vec![Unserved {
+            broker: 1,
+            partitions: ["orders-0".to_owned()].into(),
+        }];
+        let told = "broker 1: leads orders-0 and has no log there that works";
+        let text = lines(&view).join("\n");
+        assert!(text.contains(told), "{text}");
+        assert!(
+            troubles(&view).iter().any(|one| one.starts_with(told)),
             "{:?}",
             troubles(&view)
         );
