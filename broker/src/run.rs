@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use broker_core::follow::Follower;
 use broker_core::lifecycle::{Cause, CleanStop, Lifecycle, Timing};
-use host::{Clock, Entropy, OsClock, OsDisk, OsEntropy};
+use host::{Clock, Entropy, Monotonic, OsClock, OsDisk, OsEntropy};
 use metadata::config::{BrokerSettings, MetricsListener, NodeConfig};
 use metadata::ids::IncarnationId;
 use metadata::record::{Endpoint, SecurityProtocol};
@@ -252,6 +252,8 @@ struct Running {
     life: watch::Receiver<Life>,
     told: UnboundedSender<Told>,
     stopping: watch::Sender<bool>,
+    /// When the process was asked to stop.
+    asked_at: Option<Monotonic>,
     /// What writes checkpoints from time to time.
     housekeeping: Vec<JoinHandle<()>>,
 }
@@ -281,13 +283,13 @@ impl Running {
             life: lives,
             told,
             stopping: watch::Sender::new(false),
+            asked_at: None,
             housekeeping,
         })
     }
 
     async fn until_stopped(mut self, bound: Vec<Bound>, mut signals: Signals) -> Outcome {
         let mut bound = Some(bound);
-        let mut asked = false;
         loop {
             let life = self.life.borrow_and_update().clone();
             match life {
@@ -309,13 +311,12 @@ impl Running {
                     }
                 }
                 () = signals.stop() => {
-                    if asked {
-                        warn!("asked to stop again; not waiting for the controller any longer");
-                        return self.close(&Cause::ShutdownTimedOut).await;
+                    match self.asked_at {
+                        None => info!("asked to stop"),
+                        Some(_) => info!("asked to stop again"),
                     }
-                    asked = true;
-                    info!("asked to stop");
-                    // The session lives as long as this.
+                    self.asked_at.get_or_insert_with(|| self.node.clock.now());
+                    // The session lives as long as this. It decides what the second time means.
                     let _ = self.told.send(Told::ShutdownAsked);
                 }
                 reason = self.node.stop.requested() => return self.fail(&reason).await,
@@ -341,6 +342,8 @@ impl Running {
 
     /// Closes the logs, writes the checkpoints, then the mark (L-24).
     async fn close(self, cause: &Cause) -> Outcome {
+        let begun = self.node.clock.now();
+        self.say_if_not_let_go(cause);
         self.stopping.send_replace(true);
         self.node.health.is(State::Closing);
         // What is in flight is answered first; a peer that takes nothing in holds nobody up.
@@ -353,7 +356,6 @@ impl Running {
             );
         }
         info!(partitions = self.node.partitions.len(), "closing the logs");
-        let begun = self.node.clock.now();
         // A checkpoint taken from lanes that have ended would be empty.
         self.housekeeping.iter().for_each(JoinHandle::abort);
         // All at once: each has its own logs.
@@ -385,12 +387,18 @@ impl Running {
             Ok(Err(fault)) => error!(%fault, "the shutdown is not clean"),
             Err(error) => error!(%error, "the shutdown is not clean"),
         }
-        let took_ms = self.node.clock.now().since(begun).as_millis();
-        info!(?cause, took_ms, "stopped");
+        // From when it was asked to, for that is what whoever asked waited.
+        let now = self.node.clock.now();
+        let took_ms = now.since(self.asked_at.unwrap_or(begun)).as_millis();
+        let closing_ms = now.since(begun).as_millis();
+        info!(?cause, took_ms, closing_ms, "stopped");
         match cause {
-            Cause::Released | Cause::NothingToHandOver | Cause::ShutdownTimedOut | Cause::Orphaned => {
-                Outcome::Stopped
-            }
+            Cause::Released
+            | Cause::NothingToHandOver
+            | Cause::ShutdownTimedOut
+            | Cause::NoControllerAnswers
+            | Cause::AskedAgain
+            | Cause::Orphaned => Outcome::Stopped,
             Cause::RegistrationTimedOut => {
                 Outcome::Failed("no controller took this broker's registration in time".into())
             }
@@ -405,6 +413,21 @@ impl Running {
                     .into(),
             ),
         }
+    }
+
+    /// The stop is as clean as any other (R1.16), but what this broker leads may have no leader for a while.
+    fn say_if_not_let_go(&self, cause: &Cause) {
+        let why = match cause {
+            Cause::ShutdownTimedOut => "the controller did not let it go in time",
+            Cause::NoControllerAnswers => "no controller answers",
+            Cause::AskedAgain => "it was asked to stop again",
+            _ => return,
+        };
+        let led = self.node.partitions.led();
+        warn!(
+            why,
+            led, "stopping without being let go; what this broker leads moves when a controller takes note"
+        );
     }
 
     async fn fail(self, reason: &Reason) -> Outcome {
@@ -449,6 +472,7 @@ fn start_session(
 ) -> IncarnationId {
     let timing = Timing {
         heartbeat_interval: node.settings.heartbeat_interval,
+        session_timeout: node.settings.session_timeout,
         registration_timeout: node.settings.registration_timeout,
         directory_failure_timeout: node.config.millis("log.dir.failure.timeout.ms"),
     };

@@ -38,6 +38,9 @@ const DUPLICATE_RETRY: Duration = Duration::from_millis(500);
 pub struct Timing {
     /// `broker.heartbeat.interval.ms`.
     pub heartbeat_interval: Duration,
+    /// `broker.session.timeout.ms`. Whoever was not heard for so long is fenced by whichever controller is active, so a
+    /// shutdown that no controller answers need not take longer.
+    pub session_timeout: Duration,
     /// `initial.broker.registration.timeout.ms`.
     pub registration_timeout: Duration,
     /// `log.dir.failure.timeout.ms`.
@@ -112,7 +115,7 @@ pub enum Event {
     DirectoryFailed(DirectoryId),
     /// Every log directory failed.
     EveryDirectoryFailed,
-    /// The process is asked to stop.
+    /// The process is asked to stop. Once more: not to wait for the controller any longer.
     ShutdownAsked,
     /// Time has passed.
     Tick,
@@ -172,6 +175,10 @@ pub enum Cause {
     NothingToHandOver,
     /// The controller did not let it go in time (R1.27).
     ShutdownTimedOut,
+    /// No controller answered within a session timeout, so nobody is there to let it go (R1.27).
+    NoControllerAnswers,
+    /// It was asked to stop again while it waited to be let go.
+    AskedAgain,
     /// Its registration is gone, so nobody can let it go.
     Orphaned,
     /// It could not register in time.
@@ -206,6 +213,8 @@ pub enum Phase {
         epoch: BrokerEpoch,
         /// When it stops anyway.
         give_up_at: Moment,
+        /// When it stops unless a controller answers before.
+        unheard_at: Moment,
         /// How often it was told "not yet".
         refused: u32,
     },
@@ -304,7 +313,12 @@ impl Lifecycle {
     pub fn next_tick(&self) -> Option<Moment> {
         let give_up_at = match &self.phase {
             Phase::Stopped => return None,
-            Phase::Registering { give_up_at } | Phase::ShuttingDown { give_up_at, .. } => Some(*give_up_at),
+            Phase::Registering { give_up_at } => Some(*give_up_at),
+            Phase::ShuttingDown {
+                give_up_at,
+                unheard_at,
+                ..
+            } => Some(*give_up_at.min(unheard_at)),
             Phase::CatchingUp(_) | Phase::Recovering(_) | Phase::Unfencing(_) | Phase::Running(..) => None,
         };
         let report_by = self
@@ -406,6 +420,10 @@ impl Lifecycle {
         }
         let again_at = now.after(self.timing.heartbeat_interval);
         self.session.ask_at(again_at);
+        // One that is not active can let nobody go, so its word is none.
+        if !matches!(refusal, Refusal::NotActive { .. }) {
+            self.heard(again_at);
+        }
         match refusal {
             Refusal::NotActive { active } => self.session.move_to(active, now),
             Refusal::DuplicateRegistration => {
@@ -463,8 +481,17 @@ impl Lifecycle {
             | Phase::Running(..)
             | Phase::Stopped => {}
         }
-        self.session.ask_at(now.after(again_after));
+        let again_at = now.after(again_after);
+        self.heard(again_at);
+        self.session.ask_at(again_at);
         effects
+    }
+
+    /// The active controller is there, and is asked again at `again_at`: only from then on can it be silent.
+    fn heard(&mut self, again_at: Moment) {
+        if let Phase::ShuttingDown { unheard_at, .. } = &mut self.phase {
+            *unheard_at = again_at.after(self.timing.session_timeout);
+        }
     }
 
     fn shutdown_asked(&mut self, now: Moment) -> Vec<Effect> {
@@ -474,12 +501,14 @@ impl Lifecycle {
                 self.phase = Phase::ShuttingDown {
                     epoch,
                     give_up_at,
+                    unheard_at: now.after(self.timing.session_timeout),
                     refused: 0,
                 };
                 self.session.ask_at_once(now);
                 Vec::new()
             }
-            Phase::ShuttingDown { .. } | Phase::Stopped => Vec::new(),
+            Phase::ShuttingDown { .. } => self.stop(Cause::AskedAgain),
+            Phase::Stopped => Vec::new(),
             Phase::Registering { .. } | Phase::CatchingUp(_) | Phase::Recovering(_) => {
                 self.stop(Cause::NothingToHandOver)
             }
@@ -493,6 +522,9 @@ impl Lifecycle {
             }
             Phase::ShuttingDown { give_up_at, .. } if give_up_at <= now => {
                 return self.stop(Cause::ShutdownTimedOut);
+            }
+            Phase::ShuttingDown { unheard_at, .. } if unheard_at <= now => {
+                return self.stop(Cause::NoControllerAnswers);
             }
             _ => {}
         }

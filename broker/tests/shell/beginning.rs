@@ -137,6 +137,58 @@ fn a_broker_that_is_asked_to_stop_marks_its_directory_clean() {
     assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
 }
 
+/// A figure of the line that a broker ends with.
+fn figure(said: &str, key: &str) -> u64 {
+    let last = said.lines().rfind(|line| line.contains(" stopped ")).unwrap();
+    let value = last.split(&format!(" {key}=")).nth(1).unwrap();
+    value.split(' ').next().unwrap().parse().unwrap()
+}
+
+/// R1.16: it waits to be let go, minutes if it must, and whoever asks again does not want to wait. What its last line gave
+/// for the time that this took was the closing of its logs alone, and it said that the time was up.
+#[test]
+fn a_broker_that_is_asked_to_stop_twice_waits_no_longer_and_still_ends_in_order() {
+    let mut broker = Broker::start(&[]);
+    broker.controller().let_nobody_go();
+    broker.ask_to_stop();
+    // The pauses before the fifth question are 50, 100, 200 and 400 ms.
+    broker.asks_to_be_let_go(5);
+
+    broker.ask_to_stop();
+    let (status, said) = broker.ends();
+
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.contains("stopping without being let go"), "{said}");
+    assert!(said.contains("cause=AskedAgain"), "{said}");
+    assert!(750 <= figure(&said, "took_ms"), "{said}");
+    assert!(
+        figure(&said, "closing_ms") + 750 <= figure(&said, "took_ms"),
+        "{said}"
+    );
+    let mark = std::fs::read_to_string(broker.data().join(".kafka_cleanshutdown")).unwrap();
+    assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
+}
+
+/// R1.27, R1.16: brokers whose controllers were gone waited for them five minutes.
+#[test]
+fn a_broker_that_no_controller_answers_stops_after_a_session_timeout_and_in_order() {
+    let mut broker = Broker::start(&[
+        "broker.session.timeout.ms=1500",
+        "broker.heartbeat.interval.ms=400",
+    ]);
+    broker.controller().fall_silent();
+
+    broker.ask_to_stop();
+    let (status, said) = broker.ends();
+
+    assert_eq!(status.code(), Some(0), "{said}");
+    assert!(said.contains("stopping without being let go"), "{said}");
+    assert!(said.contains("cause=NoControllerAnswers"), "{said}");
+    assert!(1500 <= figure(&said, "took_ms"), "{said}");
+    let mark = std::fs::read_to_string(broker.data().join(".kafka_cleanshutdown")).unwrap();
+    assert!(mark.contains("\"brokerEpoch\":3"), "{mark}");
+}
+
 /// R1.15: its registration may be decided when it is gone, and would count as one after a kill. It served nothing, so it leaves
 /// the mark that it found, and its name; whoever comes next says so.
 #[test]
@@ -159,7 +211,7 @@ fn a_broker_that_is_stopped_before_it_is_registered_leaves_the_mark_that_it_foun
 /// L-55: a broker without a disk serves nobody. It stayed unfenced and said that it was ready.
 #[test]
 fn a_broker_whose_only_log_directory_fails_says_so_and_ends() {
-    let broker = Broker::start(&["replica.high.watermark.checkpoint.interval.ms=100"]);
+    let mut broker = Broker::start(&["replica.high.watermark.checkpoint.interval.ms=100"]);
     let data = broker.data();
     std::fs::rename(&data, data.with_extension("gone")).unwrap();
 

@@ -44,8 +44,12 @@ pub struct FakeController {
     end: Arc<watch::Sender<i64>>,
     /// What brokers asked to be registered with.
     registrations: Arc<watch::Sender<Vec<v1::Register>>>,
-    /// Registrations are heard and not answered.
+    /// How often a broker asked to be let go.
+    farewells: Arc<watch::Sender<usize>>,
+    /// Brokers are heard and not answered.
     is_silent: Arc<AtomicBool>,
+    /// No broker is let go.
+    is_clinging: Arc<AtomicBool>,
 }
 
 impl FakeController {
@@ -58,7 +62,9 @@ impl FakeController {
             })),
             end: Arc::new(watch::Sender::new(0)),
             registrations: Arc::default(),
+            farewells: Arc::default(),
             is_silent: Arc::default(),
+            is_clinging: Arc::default(),
         };
         controller.append(metadata::feature::bootstrap_records(1));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -76,9 +82,20 @@ impl FakeController {
         (controller, port)
     }
 
-    /// From now on no registration is answered.
+    /// From now on no registration and no heartbeat is answered.
     pub fn fall_silent(&self) {
         self.is_silent.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on a broker that asks to be let go is told "not yet".
+    pub fn let_nobody_go(&self) {
+        self.is_clinging.store(true, Ordering::SeqCst);
+    }
+
+    /// Comes back when brokers have asked so often to be let go.
+    pub async fn asked_to_let_go(&self, count: usize) {
+        let mut asked = self.farewells.subscribe();
+        asked.wait_for(|asked| count <= *asked).await.unwrap();
     }
 
     /// What is asked for after so many registrations, as soon as it is.
@@ -196,6 +213,9 @@ impl FakeController {
         let broker = Arc::clone(&self.state.lock().image.brokers[&id]);
         let is_caught_up = broker.registered_at.0 < said.applied_end;
         if said.want_shutdown {
+            self.farewells.send_modify(|asked| *asked += 1);
+        }
+        if said.want_shutdown && !self.is_clinging.load(Ordering::SeqCst) {
             return v1::HeartbeatReply {
                 is_caught_up,
                 is_fenced: true,
@@ -298,6 +318,7 @@ impl Session for FakeController {
                     let epoch = controller.register(&register).0;
                     controller_says::Says::Registered(v1::Registered { epoch })
                 }
+                Says::Heartbeat(_) if controller.is_silent.load(Ordering::SeqCst) => return None,
                 Says::Heartbeat(heartbeat) => {
                     controller_says::Says::Heartbeat(controller.heartbeat(&heartbeat))
                 }

@@ -98,8 +98,23 @@ impl Broker {
         self.dir.path().join("data")
     }
 
+    /// The controller beside it.
+    pub fn controller(&self) -> &FakeController {
+        &self.controller
+    }
+
+    /// Asks it to stop.
+    pub fn ask_to_stop(&self) {
+        ask_to_stop(&self.process);
+    }
+
+    /// Waits until it has asked so often to be let go.
+    pub fn asks_to_be_let_go(&self, count: usize) {
+        self.runtime.block_on(self.controller.asked_to_let_go(count));
+    }
+
     /// Waits until it ends by itself: how, and what it said.
-    pub fn ends(mut self) -> (ExitStatus, String) {
+    pub fn ends(&mut self) -> (ExitStatus, String) {
         let status = self.process.wait().unwrap();
         let said = self.rest.take().unwrap().join().unwrap();
         (status, said.join("\n"))
@@ -166,10 +181,14 @@ fn spawn(sets: &[String]) -> Child {
         .unwrap()
 }
 
-/// Asks a process to stop and waits until it has.
-fn stopped(process: &mut Child) -> ExitStatus {
+fn ask_to_stop(process: &Child) {
     let pid = rustix::process::Pid::from_child(process);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+}
+
+/// Asks a process to stop and waits until it has.
+fn stopped(process: &mut Child) -> ExitStatus {
+    ask_to_stop(process);
     process.wait().unwrap()
 }
 

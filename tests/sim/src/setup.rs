@@ -99,6 +99,7 @@ pub fn broker_config(plan: &Plan, id: i32) -> Config {
         lag_max: plan.lag_max,
         timing: Timing {
             heartbeat_interval: plan.heartbeat_interval,
+            session_timeout: plan.session_timeout,
             registration_timeout: Duration::from_secs(60),
             directory_failure_timeout: Duration::from_secs(30),
         },

@@ -11,6 +11,7 @@ const EPOCH: BrokerEpoch = BrokerEpoch(7);
 fn timing() -> Timing {
     Timing {
         heartbeat_interval: Duration::from_secs(2),
+        session_timeout: Duration::from_secs(9),
         registration_timeout: Duration::from_secs(60),
         directory_failure_timeout: Duration::from_secs(30),
     }
@@ -307,12 +308,84 @@ fn what_is_applied_is_reported_at_once_while_another_broker_leaves() {
     );
 }
 
-/// R1.27: no longer than five minutes, even with nobody to ask.
+/// R1.27: no longer than five minutes, even with a controller that answers.
 #[test]
 fn a_shutdown_that_nobody_grants_ends_after_five_minutes() {
     let mut life = Life::running();
+    let mut said = life.step(1000, Event::ShutdownAsked);
+    let mut now = 1000;
+    while said == "heartbeat ShutDown applied=nothing" {
+        life.answer(now, Caught::Up, Fencing::Unfenced, Leave::NotYet);
+        now = (now + 2000).min(301_000);
+        said = life.step(now, Event::Tick);
+    }
+    assert_eq!((now, said.as_str()), (301_000, "goodbye, stop ShutdownTimedOut"));
+}
+
+/// R1.27: brokers whose controllers were gone for good waited for them five minutes, and held their ports meanwhile.
+/// Whoever is unheard for a session timeout is fenced by any controller that is there, so waiting longer serves nothing.
+#[test]
+fn a_shutdown_that_no_controller_answers_ends_after_a_session_timeout() {
+    let mut life = Life::running();
+    life.step(900, Event::SessionClosed);
     life.step(1000, Event::ShutdownAsked);
-    assert_eq!(life.step(301_000, Event::Tick), "goodbye, stop ShutdownTimedOut");
+
+    assert_eq!(
+        life.step(9999, Event::Tick),
+        "close, open",
+        "the next one is tried"
+    );
+    assert_eq!(life.due(), at(10_000), "no later than that");
+    assert_eq!(
+        life.step(10_000, Event::Tick),
+        "goodbye, stop NoControllerAnswers"
+    );
+}
+
+/// Controllers without a majority do answer, and can let nobody go.
+#[test]
+fn the_word_of_a_controller_that_is_not_active_is_no_answer_to_a_shutdown() {
+    let mut life = Life::running();
+    life.step(1000, Event::ShutdownAsked);
+    let nobody = Refusal::NotActive { active: None };
+    life.step(9000, Event::Refused(nobody));
+    assert_eq!(
+        life.step(10_000, Event::Tick),
+        "goodbye, stop NoControllerAnswers"
+    );
+}
+
+/// Also where it is asked less often than a session may be silent: what is not asked cannot be answered.
+#[test]
+fn a_shutdown_goes_on_while_the_controller_answers() {
+    let mut life = Life::running();
+    life.step(1000, Event::ShutdownAsked);
+    life.answer(9000, Caught::Up, Fencing::Unfenced, Leave::NotYet);
+    assert_eq!(
+        life.step(10_001, Event::Tick),
+        "heartbeat ShutDown applied=nothing"
+    );
+    life.step(10_002, Event::Refused(Refusal::Unexpected));
+    assert_eq!(
+        life.step(19_100, Event::Tick),
+        "heartbeat ShutDown applied=nothing"
+    );
+    assert_eq!(
+        life.step(21_002, Event::Tick),
+        "goodbye, stop NoControllerAnswers",
+        "asked again two seconds after the refusal, and silent for nine"
+    );
+}
+
+/// Whoever asks twice does not want to wait; what this broker leads moves with its goodbye.
+#[test]
+fn a_broker_that_is_asked_to_stop_again_waits_no_longer() {
+    let mut life = Life::running();
+    life.step(1000, Event::ShutdownAsked);
+    life.answer(1001, Caught::Up, Fencing::Unfenced, Leave::NotYet);
+    assert_eq!(life.step(1002, Event::ShutdownAsked), "goodbye, stop AskedAgain");
+    assert_eq!(life.step(1003, Event::ShutdownAsked), "");
+    assert_eq!(life.0.next_tick(), None);
 }
 
 /// R1.12: unlike Kafka's, an orphan stops when it is told to, for nobody is left to let it go.
