@@ -144,6 +144,25 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
+/// The process id that is printed for a node.
+fn pid(serving: &serde_json::Value, name: &str) -> u32 {
+    u32::try_from(serving["pids"][name].as_u64().unwrap()).unwrap()
+}
+
+/// A node that somebody begins with this line and that serves.
+async fn by_hand(line: &str) -> Child {
+    let words: Vec<&str> = line.split(' ').collect();
+    let mut child = Command::new(words[0])
+        .args(&words[1..])
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert_eq!(said.next_line().await.unwrap().as_deref(), Some("ready"));
+    child
+}
+
 fn position(lines: &[String], part: &str) -> usize {
     lines
         .iter()
@@ -358,12 +377,94 @@ async fn without_controllers_brokers_that_wait_for_them_are_stopped_soon() {
     assert_eq!(code, Some(1), "{lines:#?}");
     let said = position(
         &lines,
-        "no controller runs: nobody can take over from them; they are killed after 5 s",
+        "no controller runs: nobody can take over from them; after 5 s they stop without that",
+    );
+    assert!(
+        said < position(&lines, "asking again: broker-1, broker-2"),
+        "{lines:#?}"
     );
     assert!(
         said < position(&lines, "killing broker-1, broker-2"),
         "{lines:#?}"
     );
+}
+
+/// They were killed, and the next start had to check their logs.
+#[tokio::test]
+async fn without_controllers_brokers_are_asked_again_and_end_in_order() {
+    let place = Place::new();
+    let mut up = place.up(&["--set", "broker.rack=patient"]);
+    let serving = up.serving().await;
+    signal(pid(&serving, "controller-101"), Signal::KILL);
+    up.told("the others go on").await;
+
+    up.terminate();
+    let (code, lines) = up.end().await;
+
+    assert_eq!(code, Some(0), "{lines:#?}");
+    position(&lines, "asking again: broker-1, broker-2");
+    position(&lines, "broker-1 stopped (exit code 0)");
+    position(&lines, "broker-2 stopped (exit code 0)");
+}
+
+/// The command that begins a node again made a process that Ctrl-C did not stop, and the next start found its port taken.
+#[tokio::test]
+async fn what_is_begun_again_by_hand_is_stopped_with_the_rest() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    let serving = up.serving().await;
+    signal(pid(&serving, "broker-2"), Signal::KILL);
+    let told = up.told("Ctrl-C here stops it with them: ").await;
+    let mut again = by_hand(told.last().unwrap().split("with them: ").nth(1).unwrap()).await;
+
+    up.terminate();
+    let (code, lines) = up.end().await;
+
+    assert_eq!(code, Some(0), "{lines:#?}");
+    let line = format!(
+        "broker-2 was begun by hand (process {}), and is stopped as well",
+        again.id().unwrap()
+    );
+    assert!(position(&lines, &line) < position(&lines, "stopping brokers: broker-1, broker-2"));
+    assert!(
+        position(&lines, "broker-2 stopped (begun by hand)")
+            < position(&lines, "stopping controllers: controller-101"),
+        "{lines:#?}"
+    );
+    assert_eq!(again.wait().await.unwrap().code(), Some(0));
+}
+
+/// "Another process listens there; choose other ports", it said, and with other ports the directory was taken.
+#[tokio::test]
+async fn nodes_of_the_same_cluster_that_still_run_are_named() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    up.serving().await;
+    up.terminate();
+    assert_eq!(up.end().await.0, Some(0));
+    let program = place.dir.path().join("millrace-broker");
+    let config = place.cluster().join("broker-1/server.properties");
+    let mut left = by_hand(&format!("{} --config {}", program.display(), config.display())).await;
+
+    let (code, lines) = place.up(&[]).end().await;
+
+    assert_eq!(code, Some(2), "{lines:#?}");
+    let process = left.id().unwrap();
+    position(
+        &lines,
+        &format!("still running without a `millrace up`: broker-1 (process {process});"),
+    );
+    position(&lines, &format!("`kill {process}`"));
+    assert!(
+        !lines.iter().any(|line| line.contains("another process")),
+        "{lines:#?}"
+    );
+    signal(process, Signal::TERM);
+    assert_eq!(left.wait().await.unwrap().code(), Some(0));
+    let mut again = place.up(&[]);
+    again.serving().await;
+    again.terminate();
+    assert_eq!(again.end().await.0, Some(0));
 }
 
 /// One controller of three can take nothing over either, and was waited for a minute.
@@ -382,7 +483,8 @@ async fn brokers_that_wait_for_too_few_controllers_are_stopped_soon() {
     let (code, lines) = up.end().await;
 
     assert_eq!(code, Some(1), "{lines:#?}");
-    let why = "only 1 of 3 controllers runs: nobody can take over from them; they are killed after 5 s";
+    let why =
+        "only 1 of 3 controllers runs: nobody can take over from them; after 5 s they stop without that";
     let said = position(&lines, why);
     assert!(
         said < position(&lines, "killing broker-1, broker-2"),

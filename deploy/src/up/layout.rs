@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use host::{Disk, Entropy, LockGuard, OsDisk, OsEntropy, replace_file};
 use metadata::config::{parse_properties, render_property};
 
+use super::found::{self, Found};
 use super::plan::{Node, Plan, Role};
 use crate::args::UpArgs;
 use crate::outcome::Failure;
@@ -118,6 +119,7 @@ fn known_cluster(disk: &dyn Disk, trial: &Plan, args: &UpArgs) -> Result<Option<
     }
     if known.is_some() {
         no_broker_is_left_out(disk, trial, args)?;
+        no_node_runs(trial)?;
     }
     check_ports(trial)?;
     Ok(known)
@@ -147,14 +149,33 @@ fn no_broker_is_left_out(disk: &dyn Disk, trial: &Plan, args: &UpArgs) -> Result
     Err(Failure::Usage(vec![line]))
 }
 
+/// Refuses to begin beside processes of the same cluster: they hold ports and directories, whichever ports are asked for.
+fn no_node_runs(trial: &Plan) -> Result<(), Failure> {
+    let found = found::running(trial);
+    if found.is_empty() {
+        return Ok(());
+    }
+    let named = |one: &Found<'_>| format!("{} (process {})", one.node.name(), one.pid);
+    let names: Vec<String> = found.iter().map(named).collect();
+    let pids: Vec<String> = found.iter().map(|one| one.pid.to_string()).collect();
+    let line = format!(
+        "{}: still running without a `millrace up`: {}; what a killed one left stops by itself within seconds, what was \
+         started by hand with `kill {}`",
+        trial.dir.display(),
+        names.join(", "),
+        pids.join(" "),
+    );
+    Err(Failure::Usage(vec![line]))
+}
+
 /// The programs, which lie beside this one.
 fn binaries(disk: &OsDisk) -> Result<Binaries, Failure> {
     let own =
         std::env::current_exe().map_err(|error| Failure::machine("the path of this program", &error))?;
-    let beside = |name: &str| own.with_file_name(name);
+    let beside = |role: Role| own.with_file_name(role.program());
     let found = Binaries {
-        controller: beside("millrace-controller"),
-        broker: beside("millrace-broker"),
+        controller: beside(Role::Controller),
+        broker: beside(Role::Broker),
     };
     let missing = [&found.controller, &found.broker]
         .into_iter()

@@ -2,6 +2,7 @@
 //!
 //! Nothing is begun before everything that can be checked is checked; what was begun is stopped in order.
 
+mod found;
 mod layout;
 mod nodes;
 pub(crate) mod orphans;
@@ -47,7 +48,7 @@ pub async fn run(args: &UpArgs, style: Style) -> Result<(), Failure> {
     let served = match begun {
         Begun::Serving => {
             announce(plan, &nodes, style).await;
-            watch(&mut nodes, &mut signals).await
+            watch(plan, &mut nodes, &mut signals).await
         }
         Begun::Ended(ended) => {
             report(&ended);
@@ -59,6 +60,7 @@ pub async fn run(args: &UpArgs, style: Style) -> Result<(), Failure> {
         }
         Begun::Stopped => Ok(()),
     };
+    nodes.adopt(plan, &layout.binaries);
     stop::in_order(&mut nodes, &mut signals).await?;
     served
 }
@@ -70,18 +72,18 @@ enum Begun {
 }
 
 /// Stays until it is told to stop. A node that ends is reported, and the others go on: that is what they are for.
-async fn watch(nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Failure> {
+async fn watch(plan: &Plan, nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Failure> {
     loop {
         let ended = tokio::select! {
             ended = nodes.next_end() => ended,
             () = signals.next() => return Ok(()),
         };
         report(&ended);
-        if nodes.running().is_empty() {
+        if nodes.running().is_empty() && found::running(plan).is_empty() {
             return Err(Failure::Refused("no node is left".to_owned()));
         }
         tell(&format!(
-            "the others go on; start it again with: {}",
+            "the others go on; this starts it again, and Ctrl-C here stops it with them: {}",
             ended.command
         ));
     }

@@ -1,16 +1,20 @@
 //! The processes: begun, watched, told to stop.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 
 use host::{Disk, File, OpenHow, OsDisk};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
+use super::found::{self, Found};
 use super::layout::Binaries;
 use super::orphans::end_with_parent;
 use super::plan::{Node, Plan, Role};
@@ -44,13 +48,26 @@ struct Running {
     command: String,
 }
 
+impl Running {
+    fn of(node: &Node, program: &Path, pid: u32) -> Self {
+        Self {
+            role: node.role,
+            pid,
+            log: node.log_path(),
+            command: format!("{} --config {}", program.display(), node.config_path().display()),
+        }
+    }
+}
+
 /// The processes of a cluster that have not ended.
 #[derive(Debug)]
 pub struct Nodes {
     running: BTreeMap<String, Running>,
     /// How many controllers were begun: a majority of them must run to decide anything.
     controllers: usize,
-    ends: mpsc::UnboundedReceiver<(String, std::io::Result<ExitStatus>)>,
+    /// Which node ended, and how.
+    ends: mpsc::UnboundedReceiver<(String, String)>,
+    ended: mpsc::UnboundedSender<(String, String)>,
 }
 
 impl Nodes {
@@ -59,7 +76,7 @@ impl Nodes {
     /// # Errors
     /// When a process cannot be begun; those that were are killed then.
     pub fn start(plan: &Plan, binaries: &Binaries) -> Result<Self, Failure> {
-        let (sender, ends) = mpsc::unbounded_channel();
+        let (ended, ends) = mpsc::unbounded_channel();
         let mut running = BTreeMap::new();
         for node in &plan.nodes {
             let program = binaries.of(node.role);
@@ -68,22 +85,14 @@ impl Nodes {
             let pid = child
                 .id()
                 .ok_or_else(|| Failure::Refused(format!("{} has no process id", node.name())))?;
-            let (name, sender) = (node.name(), sender.clone());
+            let (name, ended) = (node.name(), ended.clone());
             tell(&format!("started {name} at {} (process {pid})", node.address));
-            let command = format!("{} --config {}", program.display(), node.config_path().display());
-            running.insert(
-                name.clone(),
-                Running {
-                    role: node.role,
-                    pid,
-                    log: node.log_path(),
-                    command,
-                },
-            );
+            running.insert(name.clone(), Running::of(node, program, pid));
             // The child is killed with its task, so nothing outlives a command that fails.
             tokio::spawn(async move {
                 let how = child.wait().await;
-                let _ = sender.send((name, how));
+                let how = how.map_or_else(|error| error.to_string(), description);
+                let _ = ended.send((name, how));
             });
         }
         let controllers = plan.nodes.iter().filter(|node| node.role == Role::Controller);
@@ -91,7 +100,35 @@ impl Nodes {
             controllers: controllers.count(),
             running,
             ends,
+            ended,
         })
+    }
+
+    /// Takes in nodes that ended and were begun again by hand, so that they are stopped with the others.
+    pub fn adopt(&mut self, plan: &Plan, binaries: &Binaries) {
+        for Found { node, pid } in found::running(plan) {
+            let name = node.name();
+            if self.running.contains_key(&name) {
+                continue;
+            }
+            // One that has just ended need not be stopped.
+            let Ok(end) = end_of(pid) else { continue };
+            tell(&format!(
+                "{name} was begun by hand (process {pid}), and is stopped as well"
+            ));
+            self.running
+                .insert(name.clone(), Running::of(node, binaries.of(node.role), pid));
+            let ended = self.ended.clone();
+            // Detached: a node that stays does not hold this command up.
+            std::thread::spawn(move || {
+                let mut awaited = [PollFd::new(&end, PollFlags::IN)];
+                let how = match retry_on_intr(|| poll(&mut awaited, None)) {
+                    Ok(_) => "begun by hand".to_owned(),
+                    Err(error) => error.to_string(),
+                };
+                let _ = ended.send((name, how));
+            });
+        }
     }
 
     /// The next node that ends. Waits for ever where none is left.
@@ -101,7 +138,6 @@ impl Nodes {
                 return std::future::pending().await;
             };
             if let Some(node) = self.running.remove(&name) {
-                let how = how.map_or_else(|error| error.to_string(), description);
                 return Ended {
                     name,
                     how,
@@ -158,6 +194,13 @@ impl Nodes {
             }
         }
     }
+}
+
+/// Readable when a process ends that is no child of this one.
+fn end_of(pid: u32) -> std::io::Result<OwnedFd> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| std::io::Error::other("no process id"))?;
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// In a process group of its own: Ctrl-C must reach this command only, which then stops the nodes in order.

@@ -1,5 +1,6 @@
 //! Nodes end with the command that began them, even when it is killed and can tell them nothing: on loopback they would
-//! otherwise hold their ports and directories with nobody to stop them.
+//! otherwise hold their ports and directories with nobody to stop them. Controllers end at once; brokers then find nobody to
+//! let them go, and end in order after `broker.session.timeout.ms`.
 #![allow(
     unsafe_code,
     reason = "what a child does before it becomes its program can only be said here"

@@ -47,6 +47,14 @@ impl Role {
             Self::Broker => "broker",
         }
     }
+
+    /// The name of its program.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Controller => "millrace-controller",
+            Self::Broker => "millrace-broker",
+        }
+    }
 }
 
 /// One node.
