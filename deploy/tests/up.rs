@@ -467,6 +467,30 @@ async fn nodes_of_the_same_cluster_that_still_run_are_named() {
     assert_eq!(again.end().await.0, Some(0));
 }
 
+/// Every write with acks=all waited once a broker was away, and nothing had told so.
+#[tokio::test]
+async fn a_minimum_that_so_few_brokers_cannot_reach_is_warned_of_when_it_is_taken() {
+    const HIGH: &[&str] = &["--set", "min.insync.replicas=5"];
+    let warning = "warning: min.insync.replicas=5: with 2 brokers";
+    let place = Place::new();
+    let mut first = place.up(HIGH);
+    first.serving().await;
+    first.terminate();
+    let (_, lines) = first.end().await;
+    position(&lines, warning);
+    position(
+        &lines,
+        "use --brokers 5, or `millrace config set brokers min.insync.replicas=1 ",
+    );
+
+    let mut again = place.up(HIGH);
+    again.serving().await;
+    again.terminate();
+
+    let (_, lines) = again.end().await;
+    assert!(!lines.iter().any(|line| line.contains(warning)), "{lines:#?}");
+}
+
 /// One controller of three can take nothing over either, and was waited for a minute.
 #[tokio::test]
 async fn brokers_that_wait_for_too_few_controllers_are_stopped_soon() {

@@ -16,7 +16,7 @@ use host::{Disk, Entropy, LockGuard, OsDisk, OsEntropy, replace_file};
 use metadata::config::{parse_properties, render_property};
 
 use super::found::{self, Found};
-use super::plan::{Node, Plan, Role};
+use super::plan::{FIRST_START_KEYS, Node, Plan, Role};
 use crate::args::UpArgs;
 use crate::outcome::Failure;
 use crate::table::{counted, numbers};
@@ -91,11 +91,15 @@ pub fn open(args: &UpArgs) -> Result<Layout, Failure> {
     warnings
         .iter()
         .for_each(|warning| tell(&format!("warning: {warning}")));
+    let (mut late, mut high) = (Vec::new(), plan.out_of_reach(&host::environment()));
     if was_begun {
-        plan.too_late()
-            .iter()
-            .for_each(|line| tell(&format!("warning: {line}")));
+        late = plan.too_late();
+        // What has no effect has none at all.
+        high.retain(|line| !FIRST_START_KEYS.iter().any(|key| line.starts_with(key)));
     }
+    late.iter()
+        .chain(&high)
+        .for_each(|line| tell(&format!("warning: {line}")));
     Ok(Layout {
         plan,
         binaries,

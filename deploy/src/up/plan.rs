@@ -9,6 +9,7 @@ use metadata::config::{
 
 use crate::address::Address;
 use crate::args::UpArgs;
+use crate::table::counted;
 
 /// Controllers are numbered from here, brokers from 1: every node of a cluster has a number of its own.
 const CONTROLLERS_FROM: i32 = 101;
@@ -28,7 +29,7 @@ const OWN_KEYS: [&str; 10] = [
 ];
 
 /// Read from a configuration only when the metadata log begins; from then on the log holds the cluster's value.
-const FIRST_START_KEYS: [&str; 1] = [metadata::feature::MIN_IN_SYNC_REPLICAS];
+pub const FIRST_START_KEYS: [&str; 1] = [metadata::feature::MIN_IN_SYNC_REPLICAS];
 
 /// What a node is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -160,11 +161,12 @@ impl Plan {
 
     /// How many replicas a topic gets by default: three, where there are brokers enough.
     pub fn copies(&self) -> usize {
-        self.nodes
-            .iter()
-            .filter(|node| node.role == Role::Broker)
-            .count()
-            .min(3)
+        self.brokers().min(3)
+    }
+
+    fn brokers(&self) -> usize {
+        let brokers = self.nodes.iter().filter(|node| node.role == Role::Broker);
+        brokers.count()
     }
 
     /// The `server.properties` of a node.
@@ -224,6 +226,50 @@ impl Plan {
             )
         };
         FIRST_START_KEYS.iter().filter_map(given).map(line).collect()
+    }
+
+    /// Numbers of replicas that so few brokers can never reach, each with the next step. `environment` reaches every node
+    /// alike.
+    pub fn out_of_reach(&self, environment: &[(String, String)]) -> Vec<String> {
+        let config = self
+            .nodes
+            .last()
+            .and_then(|node| NodeConfig::resolve(Some(&self.properties(node)), environment, &[]).ok());
+        let Some(config) = config else {
+            return Vec::new();
+        };
+        let there = i64::try_from(self.brokers()).unwrap_or(i64::MAX);
+        let line = |key: &str, effect: &str, instead: &dyn Fn() -> String| {
+            let wanted = config.integer(key);
+            (there < wanted).then(|| {
+                let with = counted(self.brokers(), "broker");
+                format!(
+                    "{key}={wanted}: with {with} {effect}; use --brokers {wanted}, or {}",
+                    instead()
+                )
+            })
+        };
+        let minimum = FIRST_START_KEYS[0];
+        let lower = || {
+            let value = self.copies().saturating_sub(1).max(1);
+            let at = self.addresses(Role::Broker);
+            format!("`millrace config set brokers {minimum}={value} --bootstrap {at}`")
+        };
+        let every = "a write with acks=all needs every replica, and waits while one is away";
+        let [factor, groups] = ["default.replication.factor", "offsets.topic.replication.factor"];
+        let fewer = |key: &'static str| move || format!("--set {key}={there}");
+        [
+            line(minimum, every, &lower),
+            line(
+                factor,
+                "a topic must be created with a factor of its own",
+                &fewer(factor),
+            ),
+            line(groups, "groups wait until there are as many", &fewer(groups)),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
     }
 
     /// What is wrong with the configurations, and which keys have no effect, before any node is begun. `environment`
@@ -321,6 +367,36 @@ mod tests {
         assert_eq!(
             plan(&args(1, 1, 9092, &[("num.partitions", "4")])).too_late(),
             [""; 0]
+        );
+    }
+
+    #[test]
+    fn more_replicas_than_there_can_be_are_told_with_the_next_step() {
+        let sets = [
+            ("min.insync.replicas", "5"),
+            ("default.replication.factor", "4"),
+            ("offsets.topic.replication.factor", "4"),
+        ];
+        assert_eq!(
+            plan(&args(1, 3, 9092, &sets)).out_of_reach(&[]),
+            [
+                "min.insync.replicas=5: with 3 brokers a write with acks=all needs every replica, and waits while one is \
+                 away; use --brokers 5, or `millrace config set brokers min.insync.replicas=2 --bootstrap \
+                 127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094`",
+                "default.replication.factor=4: with 3 brokers a topic must be created with a factor of its own; use \
+                 --brokers 4, or --set default.replication.factor=3",
+                "offsets.topic.replication.factor=4: with 3 brokers groups wait until there are as many; use --brokers \
+                 4, or --set offsets.topic.replication.factor=3",
+            ]
+        );
+        let sets = [("min.insync.replicas", "3")];
+        assert_eq!(plan(&args(1, 3, 9092, &sets)).out_of_reach(&[]), [""; 0]);
+        let environment = [("MILLRACE_CONF_MIN_INSYNC_REPLICAS".to_owned(), "2".to_owned())];
+        let lines = plan(&args(1, 1, 9092, &[])).out_of_reach(&environment);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(
+            lines[0].starts_with("min.insync.replicas=2: with 1 broker "),
+            "{lines:?}"
         );
     }
 
