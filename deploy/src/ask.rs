@@ -293,35 +293,48 @@ pub fn refuse(code: ErrorCode, message: Option<&str>, what: &str) -> Result<(), 
     if !code.is_error() {
         return Ok(());
     }
-    let why = message
-        .filter(|text| !text.is_empty())
-        .or_else(|| advice(code))
-        .map_or_else(String::new, |text| format!(": {text}"));
-    Err(Failure::Refused(format!("{what}: {code}{why}")))
+    let (meaning, next) = advice(code);
+    let why = message.filter(|text| !text.is_empty()).unwrap_or(meaning);
+    let words: Vec<&str> = [why, next].into_iter().filter(|text| !text.is_empty()).collect();
+    let words = match words.is_empty() {
+        true => String::new(),
+        false => format!(": {}", words.join("; ")),
+    };
+    Err(Failure::Refused(format!("{what}: {code}{words}")))
 }
 
-/// What to do about an error that comes without words.
-const fn advice(code: ErrorCode) -> Option<&'static str> {
+/// What an error means, for one that comes without words, and what to do about it; empty where nothing is to be said.
+const fn advice(code: ErrorCode) -> (&'static str, &'static str) {
     match code {
-        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => {
-            Some("there is no such topic or partition; `millrace topic list` shows what there is")
-        }
-        ErrorCode::REQUEST_TIMED_OUT => Some(
-            "not done in time, perhaps still going on; `millrace status` shows whether controllers answer",
+        ErrorCode::UNKNOWN_TOPIC_OR_PARTITION => (
+            "there is no such topic or partition",
+            "`millrace topic list` shows what there is",
         ),
-        ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => Some(
-            "the broker that keeps the group still reads its log; try again, and if it stays so `millrace status` shows \
-             whether enough brokers are in sync",
+        ErrorCode::REQUEST_TIMED_OUT => (
+            "not done in time, perhaps still going on",
+            "`millrace status` shows whether controllers answer",
         ),
-        ErrorCode::COORDINATOR_NOT_AVAILABLE => Some(
-            "no broker keeps the group; `millrace status` shows whether brokers are missing, or partitions of \
-             __consumer_offsets have no leader",
+        ErrorCode::COORDINATOR_LOAD_IN_PROGRESS => (
+            "the broker that keeps the group still reads its log",
+            "try again, and if it stays so `millrace status` shows whether enough brokers are in sync",
         ),
-        ErrorCode::NOT_COORDINATOR => Some("the group is moving to another broker; try again"),
-        ErrorCode::GROUP_ID_NOT_FOUND => {
-            Some("there is no such group; `millrace group list` shows what there is")
-        }
-        _ => None,
+        ErrorCode::COORDINATOR_NOT_AVAILABLE => (
+            "no broker keeps the group",
+            "`millrace status` shows whether brokers are missing, or partitions of __consumer_offsets have no leader",
+        ),
+        ErrorCode::NOT_COORDINATOR => ("the group is moving to another broker", "try again"),
+        ErrorCode::GROUP_ID_NOT_FOUND => (
+            "there is no such group",
+            "`millrace group list` shows what there is",
+        ),
+        ErrorCode::INVALID_REPLICATION_FACTOR => ("", "`millrace status` shows the brokers"),
+        ErrorCode::INVALID_CONFIG => ("", "`millrace keys` says what there is to configure"),
+        ErrorCode::TOPIC_ALREADY_EXISTS => ("", "`millrace topic describe` shows it"),
+        ErrorCode::NOT_ENOUGH_REPLICAS | ErrorCode::NOT_ENOUGH_REPLICAS_AFTER_APPEND => (
+            "fewer replicas are in sync than min.insync.replicas",
+            "`millrace status` shows who is missing",
+        ),
+        _ => ("", ""),
     }
 }
 

@@ -12,6 +12,7 @@ use wire::messages::ApiVersionsRequest;
 use wire::{ApiKey, ApiVersion, CorrelationId, Part, Request, frame};
 
 use crate::address::Address;
+use crate::waiting::Waiting;
 
 /// How long a broker may take to accept a connection and to say what it serves.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -36,7 +37,7 @@ pub enum ClientError {
     #[error("no broker answers: {}", .0.join("; "))]
     Unreachable(Vec<String>),
     /// The connection broke or stayed silent.
-    #[error("{address} did not answer {api}: {reason}")]
+    #[error("{address} did not answer {api}: {reason}{}", hint(*.api))]
     NoAnswer {
         /// Who was asked.
         address: Address,
@@ -53,6 +54,24 @@ pub enum ClientError {
         /// What.
         api: ApiKey,
     },
+}
+
+/// Who else has to do with an answer that does not come, and who knows more.
+const fn hint(api: ApiKey) -> &'static str {
+    match api {
+        ApiKey::CreateTopics
+        | ApiKey::DeleteTopics
+        | ApiKey::IncrementalAlterConfigs
+        | ApiKey::InitProducerId => {
+            "; the controllers have to do with it: `millrace status` shows whether one leads"
+        }
+        ApiKey::JoinGroup => "; a group waits until those who were in it have joined again, at most a minute",
+        ApiKey::SyncGroup => "; the group waits for the member that shares the partitions out",
+        ApiKey::Produce => {
+            "; all in-sync replicas must have the records: `millrace status` shows who is missing"
+        }
+        _ => "",
+    }
 }
 
 /// A connection to one broker.
@@ -163,10 +182,13 @@ impl Client {
         question: &R,
     ) -> Result<(ApiVersion, R::Response), ClientError> {
         let version = self.spoken::<R>(newest)?;
-        let answer = match self.renew_if_in_doubt().await {
-            Ok(()) => self.exchange(version, question).await,
-            Err(reason) => Err(reason),
+        let address = self.address.clone();
+        let why = || format!("{address} has not answered {} yet{}", R::KEY, hint(R::KEY));
+        let turn = async {
+            self.renew_if_in_doubt().await?;
+            self.exchange(version, question).await
         };
+        let answer = Waiting::begin().during(why, turn).await;
         answer
             .map(|answer| (version, answer))
             .map_err(|reason| self.no_answer::<R>(reason))

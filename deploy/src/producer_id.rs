@@ -9,6 +9,7 @@ use wire::messages::InitProducerIdRequest;
 use crate::ask;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
+use crate::waiting::Waiting;
 
 /// How long a new cluster may take until it has ids to give.
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,9 +32,11 @@ pub async fn new(cluster: &mut Cluster) -> Result<(i64, i16), Failure> {
     };
     let clock = OsClock::new();
     let began = clock.now();
+    let mut waiting = Waiting::begin();
     loop {
         let (_, answer) = cluster.any().ask(4, &question).await?;
         if answer.error_code.is_retriable() && clock.now().since(began) < LIMIT {
+            waiting.still(&format!("no producer id: {}: {NO_BLOCK}", answer.error_code));
             tokio::time::sleep(PAUSE).await;
             continue;
         }

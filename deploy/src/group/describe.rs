@@ -81,7 +81,9 @@ async fn view(cluster: &mut Cluster, group: &str) -> Result<GroupView, Failure> 
     ask::refuse(described.error_code, described.error_message.as_deref(), group)?;
     let known = committed::offsets(cluster, group, None).await?;
     if described.group_state == DEAD && known.is_empty() {
-        return Err(Failure::Refused(format!("{group}: there is no such group")));
+        return Err(Failure::Refused(format!(
+            "{group}: there is no such group; `millrace group list` shows what there is"
+        )));
     }
     let members = members(&described);
     let owners = owners(&members);
