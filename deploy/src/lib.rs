@@ -24,6 +24,7 @@ pub mod produce;
 pub mod producer_id;
 pub mod quorum;
 pub mod segment;
+pub mod shortage;
 pub mod status;
 pub mod table;
 pub mod terminal;

@@ -15,7 +15,8 @@ use crate::args::{Acks, ProduceArgs};
 use crate::client::{Client, ClientError};
 use crate::cluster::{Cluster, Topic};
 use crate::outcome::Failure;
-use crate::waiting::{Waiting, no_leader};
+use crate::shortage;
+use crate::waiting::{Waiting, no_leader, told};
 
 /// How long a leader may wait for its replicas.
 const REPLICAS_TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,10 +76,13 @@ impl Delivery {
                 break;
             }
             if self.limit <= self.clock.now().since(began) {
+                let why = self.explained(&why, &left).await;
                 let what = format!("not written within {} s: {why}", self.limit.as_secs());
                 return Err(Failure::Refused(what));
             }
-            waiting.still(&why);
+            if waiting.is_due() {
+                told(&self.explained(&why, &left).await);
+            }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(BACKOFF.1);
             if let Ok(topic) = self.cluster.topic(&self.topic.name).await {
@@ -86,6 +90,16 @@ impl Delivery {
             }
         }
         Ok(())
+    }
+
+    /// Why batches are left, with who is missing where that can be seen.
+    async fn explained(&mut self, why: &str, left: &[Ready]) -> String {
+        let partition = left.first().map_or(-1, |ready| ready.partition);
+        let short = shortage::of(&mut self.cluster, &self.topic.name, partition).await;
+        match short {
+            Some(short) if !why.contains(&short) => format!("{why}: {short}"),
+            _ => why.to_owned(),
+        }
     }
 
     /// Sends to all leaders at once. What has no leader comes back untried.
