@@ -12,18 +12,18 @@ use crate::ask;
 use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
-use crate::terminal::tell;
-use crate::waiting::Waiting;
+use crate::shortage;
+use crate::waiting::{Waiting, told};
 
 /// How long a coordinator is waited for: its partition may be moving, or its topic being made.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// After which time it is told what is probably missing: making the topic takes less.
-const HINT_AFTER: Duration = Duration::from_secs(2);
+/// Where coordinators keep what they know.
+const OFFSETS: &str = "__consumer_offsets";
 
-const HINT: &str = "groups need the topic __consumer_offsets, which is made once as many brokers live as \
+const NO_OFFSETS: &str = "groups need the topic __consumer_offsets, which is made once as many brokers live as \
     offsets.topic.replication.factor says (3 unless set); with fewer brokers, start them with a smaller one";
 
 /// What a coordinator answered.
@@ -73,12 +73,41 @@ pub async fn ask<R: Request>(
                 coordinator: client.address().clone(),
             });
         }
-        waiting.still(&format!(
-            "the coordinator of {group} at {}: {code}",
-            client.address()
-        ));
+        if waiting.is_due() {
+            let why = trouble(cluster, group, code).await;
+            told(&format!(
+                "the coordinator of {group} at {}: {why}",
+                client.address()
+            ));
+        }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// An error of a coordinator with what is probably behind it: a coordinator serves as long as it can write to its
+/// partition of `__consumer_offsets`.
+pub async fn trouble(cluster: &mut Cluster, group: &str, code: ErrorCode) -> String {
+    let known = cluster.metadata(&[OFFSETS]).await.ok();
+    let topics = known.as_ref().map_or(&[][..], |known| &known.topics);
+    let count = topics
+        .iter()
+        .find(|topic| topic.name.as_deref() == Some(OFFSETS))
+        .map_or(0, |topic| topic.partitions.len());
+    let why = match i32::try_from(count) {
+        _ if known.is_none() => None,
+        Ok(count) if 0 < count => shortage::of(cluster, OFFSETS, partition_of(group, count)).await,
+        _ => Some(NO_OFFSETS.to_owned()),
+    };
+    let why = why.unwrap_or_else(|| "`millrace status` shows whether brokers are missing".to_owned());
+    format!("{code}: {why}")
+}
+
+/// The partition of `__consumer_offsets` that knows a group, as in Kafka: by Java's hash of its name.
+fn partition_of(group: &str, count: i32) -> i32 {
+    let hash = group.encode_utf16().fold(0_i32, |hash, unit| {
+        hash.wrapping_mul(31).wrapping_add(i32::from(unit))
+    });
+    hash.checked_abs().unwrap_or(0) % count
 }
 
 /// A connection to the coordinator of a group.
@@ -93,7 +122,7 @@ pub async fn of(cluster: &mut Cluster, group: &str) -> Result<Client, Failure> {
         key_type: 0,
         coordinator_keys: vec![group.to_owned()],
     };
-    let mut hinted = false;
+    let mut waiting = Waiting::begin();
     loop {
         let (version, answer) = cluster.any().ask(4, &question).await?;
         let found = match version.0 {
@@ -109,10 +138,9 @@ pub async fn of(cluster: &mut Cluster, group: &str) -> Result<Client, Failure> {
         };
         let late = LIMIT <= clock.now().since(began);
         if found.error_code.is_retriable() && !late {
-            let missing = found.error_code == ErrorCode::COORDINATOR_NOT_AVAILABLE;
-            if missing && !hinted && HINT_AFTER <= clock.now().since(began) {
-                tell(&format!("no coordinator of {group} yet: {HINT}"));
-                hinted = true;
+            if waiting.is_due() {
+                let why = trouble(cluster, group, found.error_code).await;
+                told(&format!("no coordinator of {group} yet: {why}"));
             }
             tokio::time::sleep(PAUSE).await;
             continue;
@@ -128,8 +156,24 @@ pub async fn of(cluster: &mut Cluster, group: &str) -> Result<Client, Failure> {
         match Client::connect(&[address]).await {
             Ok(client) => return Ok(client),
             // It may have died and be about to be replaced.
-            Err(_) if !late => tokio::time::sleep(PAUSE).await,
+            Err(error) if !late => {
+                waiting.still(&format!("{what}: {error}"));
+                tokio::time::sleep(PAUSE).await;
+            }
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As Java says: `"billing".hashCode()` is -109829509, `"polygenelubricants".hashCode()` the smallest number there is.
+    #[test]
+    fn a_group_lies_where_kafka_looks_for_it() {
+        assert_eq!(partition_of("billing", 50), 9);
+        assert_eq!(partition_of("polygenelubricants", 50), 0);
+        assert_eq!(partition_of("g", 50), 103 % 50);
     }
 }

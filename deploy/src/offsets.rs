@@ -13,19 +13,10 @@ use crate::cluster::{Cluster, Topic};
 use crate::outcome::Failure;
 use crate::waiting::{Waiting, no_leader};
 
-/// How long leaders are waited for at most, unless their partitions are waited for endlessly.
+/// How long leaders are waited for at most: an election takes less.
 const LIMIT: Duration = Duration::from_secs(15);
 
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// How long leaders are waited for. What is missing is told in both cases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    /// A quarter of a minute: an election takes less.
-    Shortly,
-    /// Until they are there: whoever reads a partition wants what comes.
-    Endlessly,
-}
 
 /// A place in a partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +67,7 @@ impl Place {
     }
 }
 
-/// The offset of a place in each of these partitions.
+/// The offset of a place in each of these partitions. What is waited for is told.
 ///
 /// # Errors
 /// When a partition has no leader, or its leader does not answer, for longer than is waited; when a leader refuses.
@@ -85,17 +76,58 @@ pub async fn of(
     topic: &Topic,
     partitions: &[i32],
     place: Place,
-    wait: Wait,
 ) -> Result<BTreeMap<i32, i64>, Failure> {
-    if let Place::At(offset) = place {
-        return Ok(partitions.iter().map(|partition| (*partition, offset)).collect());
+    let clock = OsClock::new();
+    let began = clock.now();
+    let mut waiting = Waiting::begin();
+    let mut topic = topic.clone();
+    let mut all = BTreeMap::new();
+    loop {
+        let left: Vec<i32> = partitions
+            .iter()
+            .filter(|one| !all.contains_key(*one))
+            .copied()
+            .collect();
+        let (found, missing) = known(cluster, &topic, &left, place).await?;
+        all.extend(found);
+        let Some(why) = missing else {
+            return Ok(all);
+        };
+        if LIMIT <= clock.now().since(began) {
+            return Err(Failure::Refused(why));
+        }
+        waiting.still(&why);
+        tokio::time::sleep(PAUSE).await;
+        // A leader may have just been elected.
+        topic = cluster.topic(&topic.name).await?;
     }
-    let mut found = asked(cluster, topic, partitions, place, wait).await?;
+}
+
+/// The offset of a place in as many of these partitions as say it now, and the first reason why others do not, where
+/// asking again may help.
+///
+/// # Errors
+/// When a leader refuses.
+pub async fn known(
+    cluster: &mut Cluster,
+    topic: &Topic,
+    partitions: &[i32],
+    place: Place,
+) -> Result<(BTreeMap<i32, i64>, Option<String>), Failure> {
+    if let Place::At(offset) = place {
+        let all = partitions.iter().map(|partition| (*partition, offset));
+        return Ok((all.collect(), None));
+    }
+    let mut found = BTreeMap::new();
+    let mut why = ask_once(cluster, topic, partitions, place.timestamp(), &mut found).await?;
     if let Place::BeforeEnd(count) = place {
-        let begins = asked(cluster, topic, partitions, Place::Beginning, wait).await?;
+        let all: Vec<i32> = found.keys().copied().collect();
+        let mut begins = BTreeMap::new();
+        let begin = Place::Beginning.timestamp();
+        why = why.or(ask_once(cluster, topic, &all, begin, &mut begins).await?);
+        found.retain(|partition, _| begins.contains_key(partition));
         for (partition, offset) in &mut found {
-            let begin = begins.get(partition).copied().unwrap_or(0);
-            *offset = (*offset - count).max(begin);
+            *offset = (*offset - count).max(begins[partition]);
         }
     }
     // Nothing of that time or later: what comes next is the first of it.
@@ -104,41 +136,9 @@ pub async fn of(
         .filter(|(_, at)| **at < 0)
         .map(|(partition, _)| *partition)
         .collect();
-    if !late.is_empty() {
-        found.extend(asked(cluster, topic, &late, Place::End, wait).await?);
-    }
-    Ok(found)
-}
-
-/// Asks until all are known: a leader may have just been elected and not know it yet.
-async fn asked(
-    cluster: &mut Cluster,
-    topic: &Topic,
-    partitions: &[i32],
-    place: Place,
-    wait: Wait,
-) -> Result<BTreeMap<i32, i64>, Failure> {
-    let clock = OsClock::new();
-    let began = clock.now();
-    let mut waiting = Waiting::begin();
-    let mut topic = topic.clone();
-    let mut found = BTreeMap::new();
-    loop {
-        let left: Vec<i32> = partitions
-            .iter()
-            .filter(|one| !found.contains_key(*one))
-            .copied()
-            .collect();
-        let Some(why) = ask_once(cluster, &topic, &left, place.timestamp(), &mut found).await? else {
-            return Ok(found);
-        };
-        if wait == Wait::Shortly && LIMIT <= clock.now().since(began) {
-            return Err(Failure::Refused(why));
-        }
-        waiting.still(&why);
-        tokio::time::sleep(PAUSE).await;
-        topic = cluster.topic(&topic.name).await?;
-    }
+    found.retain(|_, at| 0 <= *at);
+    why = why.or(ask_once(cluster, topic, &late, Place::End.timestamp(), &mut found).await?);
+    Ok((found, why))
 }
 
 /// The ends of these partitions, as far as their leaders say them now.

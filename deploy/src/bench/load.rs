@@ -16,7 +16,7 @@ use super::{read, write};
 use crate::address::Address;
 use crate::args::Acks;
 use crate::cluster::{Cluster, Topic};
-use crate::offsets::{self, Place, Wait};
+use crate::offsets::{self, Place};
 use crate::outcome::Failure;
 use crate::producer_id;
 use crate::waiting::no_leader;
@@ -185,12 +185,12 @@ pub async fn run(
     let topic = cluster.topic(topic).await?;
     let all: Vec<i32> = topic.leaders.keys().copied().collect();
     let target = target(&mut cluster, &topic, &load.shape).await?;
-    let starts = offsets::of(&mut cluster, &topic, &all, Place::End, Wait::Shortly).await?;
+    let starts = offsets::of(&mut cluster, &topic, &all, Place::End).await?;
     let (job, begin, eyes) = (load.clone(), starts.clone(), watched.clone());
     let loaded = target.clone();
     let mut measured = on_threads(move || measure(&loaded, &job, &begin, &eyes)).await?;
     if load.rate.is_none() {
-        let ends = offsets::of(&mut cluster, &topic, &all, Place::End, Wait::Shortly).await?;
+        let ends = offsets::of(&mut cluster, &topic, &all, Place::End).await?;
         let (job, eyes) = (load.clone(), watched.clone());
         measured.read = Some(on_threads(move || read_back(&target, &job, &starts, &ends, &eyes)).await?);
     }

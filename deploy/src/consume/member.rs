@@ -1,6 +1,7 @@
 //! One member of a classic group: joins, shares partitions out when it leads, says that it lives, commits, leaves.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use wire::messages::join_group::{JoinGroupRequestProtocol, JoinGroupResponseMember};
@@ -13,12 +14,13 @@ use wire::messages::{
 };
 use wire::{ApiKey, ApiVersion, ErrorCode, Request};
 
+use super::patience::Patience;
 use super::protocol;
 use crate::client::{Client, ClientError};
 use crate::cluster::Cluster;
 use crate::group::committed;
-use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
+use crate::waiting::{Waiting, told};
 use crate::{ask, coordinator};
 
 /// Kafka's defaults: how long a member may be silent, and how long others may take to join again.
@@ -30,6 +32,15 @@ const JOIN_PATIENCE: Duration = Duration::from_secs(75);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a member asks its group for.
+const JOINING: &str = "joining";
+const STAYING: &str = "staying in";
+const COMMITTING: &str = "committing to";
+
+/// What a member that joins usually waits for.
+const OTHERS: &str = "a new group gives others the time of group.initial.rebalance.delay.ms to come, 3 s unless set; one \
+    that others are in waits until they have joined again";
 
 const PROTOCOL_TYPE: &str = "consumer";
 const ASSIGNOR: &str = "range";
@@ -53,6 +64,19 @@ pub struct Member {
     topic: String,
     id: String,
     generation: i32,
+    /// What did not come about yet, by what it is.
+    waits: BTreeMap<&'static str, Waiting>,
+    patience: Rc<Patience>,
+}
+
+/// What a question to the group is for.
+const fn purpose(key: ApiKey) -> &'static str {
+    match key {
+        ApiKey::JoinGroup | ApiKey::SyncGroup => JOINING,
+        ApiKey::Heartbeat => STAYING,
+        ApiKey::OffsetCommit => COMMITTING,
+        _ => "leaving",
+    }
 }
 
 fn millis(duration: Duration) -> i32 {
@@ -61,7 +85,7 @@ fn millis(duration: Duration) -> i32 {
 
 impl Member {
     /// Of a group, for one topic; it has not joined yet.
-    pub fn new(cluster: Cluster, group: &str, topic: &str) -> Self {
+    pub fn new(cluster: Cluster, group: &str, topic: &str, patience: Rc<Patience>) -> Self {
         Self {
             cluster,
             coordinator: None,
@@ -69,6 +93,8 @@ impl Member {
             topic: topic.to_owned(),
             id: String::new(),
             generation: -1,
+            waits: BTreeMap::new(),
+            patience,
         }
     }
 
@@ -80,11 +106,6 @@ impl Member {
     /// The group's name.
     pub fn group(&self) -> &str {
         &self.group
-    }
-
-    /// The connections that it asks over.
-    pub const fn cluster(&mut self) -> &mut Cluster {
-        &mut self.cluster
     }
 
     /// The group no longer knows it: the next join is that of somebody new.
@@ -110,7 +131,8 @@ impl Member {
         match client.ask(newest, question).await {
             Ok(answer) => Ok(Some(answer)),
             Err(error @ ClientError::NotServed { .. }) => Err(error.into()),
-            Err(_) => {
+            Err(error) => {
+                self.wait(purpose(R::KEY), &error.to_string());
                 self.look_again().await;
                 Ok(None)
             }
@@ -122,11 +144,34 @@ impl Member {
         tokio::time::sleep(PAUSE).await;
     }
 
+    /// It must be asked again, for this reason.
+    fn wait(&mut self, purpose: &'static str, why: &str) {
+        let why = format!("{purpose} {}: {why}", self.group);
+        self.waits
+            .entry(purpose)
+            .or_insert_with(Waiting::begin)
+            .still(&why);
+        self.patience.is_busy_with(Some(why));
+    }
+
+    /// The group is kept by another broker now, or not kept by anybody yet. Such a wait has no end of its own.
+    async fn moved(&mut self, purpose: &'static str, code: ErrorCode) {
+        if self.waits.entry(purpose).or_insert_with(Waiting::begin).is_due() {
+            let why = coordinator::trouble(&mut self.cluster, &self.group, code).await;
+            let why = format!("{purpose} {}: {why}", self.group);
+            told(&why);
+            self.patience.is_busy_with(Some(why));
+        }
+        self.look_again().await;
+    }
+
     /// Joins and gives the partitions of the topic that fall to this member.
     ///
     /// # Errors
     /// When the group refuses it, or its coordinator cannot be found.
     pub async fn join(&mut self) -> Result<Vec<i32>, Failure> {
+        let what = format!("it was still joining {}: {OTHERS}", self.group);
+        self.patience.is_busy_with(Some(what));
         loop {
             let metadata = protocol::subscription(&[&self.topic]);
             let question = JoinGroupRequest {
@@ -155,13 +200,15 @@ impl Member {
                     continue;
                 }
                 code if coordinator::is_moving(code) => {
-                    self.look_again().await;
+                    self.moved(JOINING, code).await;
                     continue;
                 }
                 code => ask::refuse(code, None, &format!("joining {}", self.group))?,
             }
             (self.id, self.generation) = (answer.member_id.clone(), answer.generation_id);
             if let Some(partitions) = self.sync(&answer).await? {
+                self.waits.remove(JOINING);
+                self.patience.is_busy_with(None);
                 return Ok(partitions);
             }
         }
@@ -201,7 +248,7 @@ impl Member {
                 Ok(None)
             }
             code if coordinator::is_moving(code) => {
-                self.look_again().await;
+                self.moved(JOINING, code).await;
                 Ok(None)
             }
             code => ask::refuse(code, None, &format!("joining {}", self.group)).map(|()| None),
@@ -237,38 +284,22 @@ impl Member {
             .collect())
     }
 
-    /// Where to begin in each of these partitions: what the group committed, or else the place given.
+    /// Where the group was in these partitions; nothing where it has committed nothing.
     ///
     /// # Errors
     /// When the offsets cannot be asked for.
-    pub async fn positions(
-        &mut self,
-        partitions: &[i32],
-        otherwise: Place,
-    ) -> Result<BTreeMap<i32, i64>, Failure> {
+    pub async fn positions(&mut self, partitions: &[i32]) -> Result<BTreeMap<i32, i64>, Failure> {
         if partitions.is_empty() {
             return Ok(BTreeMap::new());
         }
         let wanted = BTreeMap::from([(self.topic.clone(), partitions.to_vec())]);
         let known = committed::offsets(&mut self.cluster, &self.group, Some(&wanted)).await?;
         let mine = |one: &&committed::Committed| one.topic == self.topic;
-        let mut start: BTreeMap<i32, i64> = known
+        Ok(known
             .iter()
             .filter(mine)
             .map(|one| (one.partition, one.offset))
-            .collect();
-        let without: Vec<i32> = partitions
-            .iter()
-            .filter(|one| !start.contains_key(one))
-            .copied()
-            .collect();
-        if !without.is_empty() {
-            let topic = self.cluster.topic(&self.topic).await?;
-            // Not for long: meanwhile the group hears nothing of this member.
-            let cluster = &mut self.cluster;
-            start.extend(offsets::of(cluster, &topic, &without, otherwise, Wait::Shortly).await?);
-        }
-        Ok(start)
+            .collect())
     }
 
     /// Says that it lives.
@@ -286,11 +317,14 @@ impl Member {
             return Ok(Standing::Stable);
         };
         match answer.error_code {
-            ErrorCode::NONE => Ok(Standing::Stable),
+            ErrorCode::NONE => {
+                self.waits.remove(STAYING);
+                Ok(Standing::Stable)
+            }
             ErrorCode::REBALANCE_IN_PROGRESS => Ok(Standing::Rebalancing),
             ErrorCode::UNKNOWN_MEMBER_ID | ErrorCode::ILLEGAL_GENERATION => Ok(Standing::Unknown),
             code if coordinator::is_moving(code) => {
-                self.look_again().await;
+                self.moved(STAYING, code).await;
                 Ok(Standing::Stable)
             }
             code => ask::refuse(code, None, &format!("member of {}", self.group)).map(|()| Standing::Stable),
@@ -331,7 +365,7 @@ impl Member {
                 | ErrorCode::ILLEGAL_GENERATION
                 | ErrorCode::UNKNOWN_MEMBER_ID => {}
                 code if coordinator::is_moving(code) => {
-                    self.look_again().await;
+                    self.moved(COMMITTING, code).await;
                     return Ok(());
                 }
                 code => ask::refuse(
@@ -341,6 +375,7 @@ impl Member {
                 )?,
             }
         }
+        self.waits.remove(COMMITTING);
         Ok(())
     }
 

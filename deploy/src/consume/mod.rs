@@ -16,7 +16,6 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 use crate::args::ConsumeArgs;
 use crate::cluster::Cluster;
 use crate::interrupt::Interrupt;
-use crate::offsets::{self, Place, Wait};
 use crate::outcome::Failure;
 use crate::table::counted;
 use crate::terminal::{self, Answers, tell};
@@ -45,7 +44,11 @@ pub async fn run(args: &ConsumeArgs, style: Style) -> Result<(), Failure> {
     let patience = Rc::new(Patience::new(args.timeout));
     let mut printer = Printer::new(args, style, Rc::clone(&patience));
     match &args.group {
-        None => drop(patience.within(&mut interrupt, alone(args, &mut printer)).await?),
+        None => drop(
+            patience
+                .within(&mut interrupt, alone(args, &mut printer, &patience))
+                .await?,
+        ),
         Some(group) => in_group(args, group, &mut printer, &patience, &mut interrupt).await?,
     }
     tell(&format!("{} read", counted(patience.printed(), "record")));
@@ -56,7 +59,7 @@ pub async fn run(args: &ConsumeArgs, style: Style) -> Result<(), Failure> {
     }
 }
 
-async fn alone(args: &ConsumeArgs, printer: &mut Printer) -> Result<(), Failure> {
+async fn alone(args: &ConsumeArgs, printer: &mut Printer, patience: &Rc<Patience>) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
     let topic = cluster.topic(&args.topic).await?;
     let missing = args
@@ -73,13 +76,9 @@ async fn alone(args: &ConsumeArgs, printer: &mut Printer) -> Result<(), Failure>
         true => topic.leaders.keys().copied().collect(),
         false => args.partitions.clone(),
     };
-    let start = offsets::of(&mut cluster, &topic, &wanted, args.start(), Wait::Endlessly).await?;
-    printer
-        .stop_at(args, &mut cluster, &start, Wait::Endlessly)
-        .await?;
-    let mut reader = Reader::new(cluster, topic, args.start());
-    reader.read_from(start);
-    while !printer.has_enough(&reader.positions) {
+    let mut reader = Reader::new(cluster, topic, args, Rc::clone(patience));
+    reader.read_from(&wanted, BTreeMap::new());
+    while !printer.has_enough(&reader) {
         let records = reader.next().await?;
         printer.print(&records);
     }
@@ -90,21 +89,23 @@ async fn in_group(
     args: &ConsumeArgs,
     group: &str,
     printer: &mut Printer,
-    patience: &Patience,
+    patience: &Rc<Patience>,
     interrupt: &mut Interrupt,
 ) -> Result<(), Failure> {
     let introduction = async {
         let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
         let topic = cluster.topic(&args.topic).await?;
-        let reader = Reader::new(Cluster::connect(&args.at.bootstrap).await?, topic, args.start());
-        Ok((Member::new(cluster, group, &args.topic), reader))
+        let connections = Cluster::connect(&args.at.bootstrap).await?;
+        let reader = Reader::new(connections, topic, args, Rc::clone(patience));
+        let member = Member::new(cluster, group, &args.topic, Rc::clone(patience));
+        Ok((member, reader))
     };
     let Some((mut member, mut reader)) = patience.within(interrupt, introduction).await? else {
         return Ok(());
     };
     loop {
         let mut read = BTreeMap::new();
-        let turn = turn(args, &mut member, &mut reader, printer, &mut read);
+        let turn = turn(&mut member, &mut reader, printer, &mut read);
         match patience.within(interrupt, turn).await {
             Ok(Some(Share::Rebalanced)) => {}
             Ok(Some(Share::Lost)) => member.forget(),
@@ -144,7 +145,6 @@ enum Share {
 
 /// Joins, and reads until others come or go. What is printed moves `read` on, which is complete wherever this is left.
 async fn turn(
-    args: &ConsumeArgs,
     member: &mut Member,
     reader: &mut Reader,
     printer: &mut Printer,
@@ -156,11 +156,8 @@ async fn turn(
         member.id(),
         member.group()
     ));
-    *read = member.positions(&partitions, args.start()).await?;
-    printer
-        .stop_at(args, member.cluster(), read, Wait::Shortly)
-        .await?;
-    reader.read_from(read.clone());
+    *read = member.positions(&partitions).await?;
+    reader.read_from(&partitions, read.clone());
     let ended = share(member, reader, printer, read).await?;
     if matches!(ended, Share::Rebalanced) {
         // Before others take the partitions over; what is refused is read once more.
@@ -177,7 +174,7 @@ async fn share(
     read: &mut BTreeMap<i32, i64>,
 ) -> Result<Share, Failure> {
     let (mut heartbeat, mut commit) = (ticks(HEARTBEAT), ticks(COMMIT));
-    while !printer.has_enough(read) {
+    while !printer.has_enough(reader) {
         let records = {
             // Held while the others are listened to: what it began must not begin anew at every tick.
             let next = reader.next();
@@ -217,8 +214,6 @@ struct Printer {
     template: Option<Template>,
     style: Style,
     most: Option<u64>,
-    /// Where each partition ended when reading began, with `--exit-at-end`.
-    ends: Option<BTreeMap<i32, i64>>,
     patience: Rc<Patience>,
     reader_gone: bool,
 }
@@ -229,35 +224,15 @@ impl Printer {
             template: args.format.clone(),
             style,
             most: args.max_messages,
-            ends: None,
             patience,
             reader_gone: false,
         }
     }
 
-    async fn stop_at(
-        &mut self,
-        args: &ConsumeArgs,
-        cluster: &mut Cluster,
-        start: &BTreeMap<i32, i64>,
-        wait: Wait,
-    ) -> Result<(), Failure> {
-        if args.exit_at_end {
-            let topic = cluster.topic(&args.topic).await?;
-            let partitions: Vec<i32> = start.keys().copied().collect();
-            self.ends = Some(offsets::of(cluster, &topic, &partitions, Place::End, wait).await?);
-        }
-        Ok(())
-    }
-
-    fn has_enough(&self, positions: &BTreeMap<i32, i64>) -> bool {
-        let at_end = |ends: &BTreeMap<i32, i64>| {
-            ends.iter()
-                .all(|(partition, end)| positions.get(partition).is_some_and(|at| end <= at))
-        };
+    fn has_enough(&self, reader: &Reader) -> bool {
         self.reader_gone
             || self.most.is_some_and(|most| most <= self.patience.printed())
-            || self.ends.as_ref().is_some_and(at_end)
+            || reader.is_at_end()
     }
 
     /// Writes as many of these as are wanted, and gives their number; none where nobody reads what is written.

@@ -1,7 +1,7 @@
 //! How long a reader waits: for records as long as `--timeout` says, whatever it is that they wait for, and for nothing
 //! after Ctrl-C.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::time::Duration;
 
 use host::{Clock, Monotonic, OsClock};
@@ -21,6 +21,7 @@ pub struct Patience {
     limit: Option<f64>,
     last: Cell<Monotonic>,
     printed: Cell<u64>,
+    busy_with: RefCell<Option<String>>,
 }
 
 impl Patience {
@@ -31,6 +32,7 @@ impl Patience {
             limit,
             last: Cell::new(clock.now()),
             printed: Cell::new(0),
+            busy_with: RefCell::default(),
             clock,
         }
     }
@@ -39,6 +41,11 @@ impl Patience {
     pub fn renew(&self, printed: u64) {
         self.last.set(self.clock.now());
         self.printed.set(self.printed.get() + printed);
+    }
+
+    /// What keeps records from coming, which is told when it took too long; nothing where they just do not come.
+    pub fn is_busy_with(&self, what: Option<String>) {
+        self.busy_with.replace(what);
     }
 
     /// How many records were printed.
@@ -70,10 +77,16 @@ impl Patience {
     fn lose(&self) -> Result<(), Failure> {
         let silent = self.clock.now().since(self.last.get());
         match self.limit {
-            Some(limit) if Duration::from_secs_f64(limit) < silent => Err(Failure::Refused(format!(
-                "no record for {limit} s; {} read",
-                counted(self.printed(), "record")
-            ))),
+            Some(limit) if Duration::from_secs_f64(limit) < silent => {
+                let busy = self.busy_with.borrow();
+                let why = busy
+                    .as_ref()
+                    .map_or_else(String::new, |what| format!(", for {what}"));
+                let read = counted(self.printed(), "record");
+                Err(Failure::Refused(format!(
+                    "no record for {limit} s; {read} read{why}"
+                )))
+            }
             _ => Ok(()),
         }
     }

@@ -1,6 +1,7 @@
 //! Fetches from the leaders of partitions, one question to each at a time, and gives records as they come.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,9 +13,11 @@ use wire::batch::Batches;
 use wire::messages::fetch::{FetchPartition, FetchTopic, PartitionData};
 use wire::messages::{FetchRequest, FetchResponse};
 
+use super::patience::Patience;
+use crate::args::ConsumeArgs;
 use crate::client::{Client, ClientError};
 use crate::cluster::{Cluster, Topic};
-use crate::offsets::{self, Place, Wait};
+use crate::offsets::{self, Place};
 use crate::outcome::Failure;
 use crate::waiting::{Waiting, no_leader};
 
@@ -56,49 +59,75 @@ type Turn = (i32, u64, Client, Result<FetchResponse, ClientError>);
 pub struct Reader {
     cluster: Cluster,
     topic: Topic,
+    start: Place,
+    /// Where it goes on where an offset does not exist.
     reset: Place,
-    /// The offset that is read next, by partition.
+    stops_at_end: bool,
+    /// The offset that is read next, by partition; not of those whose offset is still looked for.
     pub positions: BTreeMap<i32, i64>,
+    /// Partitions whose first offset is looked for. The others are read meanwhile.
+    unplaced: Vec<i32>,
+    /// Where each partition ended when reading began, as far as that is known; empty unless reading stops there.
+    ends: BTreeMap<i32, Option<i64>>,
     busy: FuturesUnordered<BoxFuture<'static, Turn>>,
     asked: Vec<i32>,
     /// Answers to what was asked before the last [`Reader::read_from`] are not listened to.
     round: u64,
     /// Leaders are looked up before anything else is asked.
     stale: bool,
-    /// Partitions whose offset does not exist; they begin anew before anything else is asked.
+    /// Partitions whose offset does not exist; they begin anew.
     lost: Vec<i32>,
     /// For leaders that cannot be asked.
     waiting: Option<Waiting>,
+    patience: Rc<Patience>,
 }
 
 impl Reader {
-    /// Of this topic. `reset` is where it goes on where an offset does not exist.
-    pub fn new(cluster: Cluster, topic: Topic, reset: Place) -> Self {
+    /// Of this topic, from where and how far the options say.
+    pub fn new(cluster: Cluster, topic: Topic, args: &ConsumeArgs, patience: Rc<Patience>) -> Self {
         Self {
             cluster,
             topic,
-            reset: match reset {
+            start: args.start(),
+            reset: match args.start() {
                 Place::End => Place::End,
                 _ => Place::Beginning,
             },
+            stops_at_end: args.exit_at_end,
             positions: BTreeMap::new(),
+            unplaced: Vec::new(),
+            ends: BTreeMap::new(),
             busy: FuturesUnordered::new(),
             asked: Vec::new(),
             round: 0,
             stale: false,
             lost: Vec::new(),
             waiting: None,
+            patience,
         }
     }
 
-    /// From now on these partitions, from these offsets.
-    pub fn read_from(&mut self, positions: BTreeMap<i32, i64>) {
+    /// From now on these partitions, from these offsets; where none is given, from where the options say.
+    pub fn read_from(&mut self, partitions: &[i32], positions: BTreeMap<i32, i64>) {
+        let unplaced = partitions.iter().filter(|one| !positions.contains_key(one));
+        self.unplaced = unplaced.copied().collect();
+        let looked_for = partitions.iter().filter(|_| self.stops_at_end);
+        self.ends = looked_for.map(|partition| (*partition, None)).collect();
         self.positions = positions;
         self.round += 1;
         self.asked.clear();
         self.lost.clear();
         // The connections go with the questions on them.
         self.busy = FuturesUnordered::new();
+    }
+
+    /// Whether everything was read that was there when reading began, where reading stops there.
+    pub fn is_at_end(&self) -> bool {
+        let is_read = |(partition, end): (&i32, &Option<i64>)| {
+            let at = self.positions.get(partition);
+            at.zip(end.as_ref()).is_some_and(|(at, end)| end <= at)
+        };
+        self.stops_at_end && self.ends.iter().all(is_read)
     }
 
     /// The next records, of one leader; none where it had none. Nothing is lost when nobody waits for it any more.
@@ -111,19 +140,19 @@ impl Reader {
             self.topic = self.cluster.topic(&self.topic.name).await?;
             self.stale = false;
         }
-        if !self.lost.is_empty() {
-            let (topic, wait) = (&self.topic, Wait::Endlessly);
-            let found = offsets::of(&mut self.cluster, topic, &self.lost, self.reset, wait).await?;
-            self.positions.extend(found);
-            self.lost.clear();
+        let unknown = self.look_up().await?;
+        if self.is_at_end() {
+            return Ok(Vec::new());
         }
-        match self.ask_idle_leaders().await {
+        let why = unknown.or(self.ask_idle_leaders().await);
+        match &why {
             None => self.waiting = None,
-            Some(why) => self.waiting.get_or_insert_with(Waiting::begin).still(&why),
+            Some(why) => self.waiting.get_or_insert_with(Waiting::begin).still(why),
         }
+        self.patience.is_busy_with(why);
         let Some((leader, round, client, answer)) = self.busy.next().await else {
             // Nothing to read, as when a group has more members than partitions.
-            if self.positions.is_empty() {
+            if self.positions.is_empty() && self.unplaced.is_empty() && self.lost.is_empty() {
                 std::future::pending::<()>().await;
             }
             self.stale = true;
@@ -144,6 +173,25 @@ impl Reader {
                 Ok(Vec::new())
             }
         }
+    }
+
+    /// Looks for the offsets that are not known yet. Gives the first reason why some stay so.
+    async fn look_up(&mut self) -> Result<Option<String>, Failure> {
+        let (cluster, topic) = (&mut self.cluster, &self.topic);
+        let (found, unplaced) = offsets::known(cluster, topic, &self.unplaced, self.start).await?;
+        self.unplaced.retain(|one| !found.contains_key(one));
+        self.positions.extend(found);
+        let (found, lost) = offsets::known(cluster, topic, &self.lost, self.reset).await?;
+        self.lost.retain(|one| !found.contains_key(one));
+        self.positions.extend(found);
+        let endless = self.ends.iter().filter(|(_, end)| end.is_none());
+        let endless: Vec<i32> = endless.map(|(partition, _)| *partition).collect();
+        let (found, unended) = offsets::known(cluster, topic, &endless, Place::End).await?;
+        self.ends
+            .extend(found.into_iter().map(|(partition, end)| (partition, Some(end))));
+        let why = unplaced.or(lost).or(unended);
+        self.stale |= why.is_some();
+        Ok(why)
     }
 
     /// Gives the first reason why somebody could not be asked.
@@ -212,7 +260,10 @@ impl Reader {
         for result in answer.responses.iter().flat_map(|topic| &topic.partitions) {
             match result.error_code {
                 ErrorCode::NONE => self.records_of(result, &mut records)?,
-                ErrorCode::OFFSET_OUT_OF_RANGE => self.lost.push(result.partition_index),
+                ErrorCode::OFFSET_OUT_OF_RANGE => {
+                    self.positions.remove(&result.partition_index);
+                    self.lost.push(result.partition_index);
+                }
                 code if code.is_retriable() => self.stale = true,
                 code => {
                     let what = format!("{}-{}", self.topic.name, result.partition_index);

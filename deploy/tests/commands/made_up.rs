@@ -21,15 +21,17 @@ use wire::messages::describe_topic_partitions::{
 };
 use wire::messages::find_coordinator::Coordinator;
 use wire::messages::incremental_alter_configs::{AlterConfigsResource, AlterConfigsResourceResponse};
-use wire::messages::metadata::{MetadataResponsePartition, MetadataResponseTopic};
+use wire::messages::metadata::{MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic};
 use wire::messages::{
     ApiVersionsResponse, CreateTopicsRequest, CreateTopicsResponse, DeleteTopicsRequest,
     DeleteTopicsResponse, DescribeClusterResponse, DescribeConfigsRequest, DescribeConfigsResponse,
     DescribeGroupsResponse, DescribeLogDirsResponse, DescribeQuorumResponse, DescribeTopicPartitionsRequest,
-    DescribeTopicPartitionsResponse, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse, MetadataResponse,
+    DescribeTopicPartitionsResponse, FetchRequest, FindCoordinatorResponse, IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse, ListOffsetsRequest, MetadataResponse, ProduceRequest,
 };
 use wire::{ApiKey, ErrorCode, Message, Reader, RequestHeader, frame};
+
+use crate::records;
 
 /// A broker that serves these APIs and remembers what it was asked.
 pub struct Broker {
@@ -80,10 +82,15 @@ async fn serve(mut stream: TcpStream, apis: &'static [ApiKey], asked: Arc<Mutex<
         let mut reader = Reader::new(Bytes::from(body));
         let header = RequestHeader::decode(&mut reader).unwrap();
         let sent = answer(&header, &mut reader, (apis, port), &asked);
+        if sent.is_empty() {
+            // Never: what is asked next on this connection waits as well.
+            std::future::pending::<()>().await;
+        }
         stream.write_all(&sent).await.unwrap();
     }
 }
 
+/// Nothing where it does not answer.
 fn answer(
     header: &RequestHeader,
     reader: &mut Reader,
@@ -104,7 +111,10 @@ fn answer(
                 topic.replication_factor,
                 topic.configs.len()
             ));
-            reply(header, &created(&topic.name))
+            match topic.name.as_str() {
+                "stuck" => Bytes::new(),
+                name => reply(header, &created(name)),
+            }
         }
         ApiKey::DeleteTopics => {
             let asked = DeleteTopicsRequest::decode(version, reader).unwrap();
@@ -112,7 +122,7 @@ fn answer(
             note(names.join(" "));
             reply(header, &deleted(&names))
         }
-        ApiKey::Metadata => reply(header, &topics()),
+        ApiKey::Metadata => reply(header, &topics(apis, port)),
         ApiKey::DescribeTopicPartitions => {
             let asked = DescribeTopicPartitionsRequest::decode(version, reader).unwrap();
             note(format!(
@@ -144,6 +154,19 @@ fn answer(
             note(String::new());
             reply(header, &no_group(is_ready))
         }
+        ApiKey::JoinGroup => reply(header, &records::not_joined()),
+        ApiKey::Produce => {
+            let asked = ProduceRequest::decode(version, reader).unwrap();
+            reply(header, &records::not_written(&asked))
+        }
+        ApiKey::ListOffsets => {
+            let asked = ListOffsetsRequest::decode(version, reader).unwrap();
+            reply(header, &records::offsets(&asked))
+        }
+        ApiKey::Fetch => {
+            let asked = FetchRequest::decode(version, reader).unwrap();
+            reply(header, &records::fetched(&asked))
+        }
         other => panic!("nobody said that {other} is served"),
     }
 }
@@ -169,6 +192,10 @@ fn versions(apis: &[ApiKey]) -> ApiVersionsResponse {
 fn created(name: &str) -> CreateTopicsResponse {
     let (code, message) = match name {
         "taken" => (ErrorCode::TOPIC_ALREADY_EXISTS, Some("it is there".to_owned())),
+        "late" => (
+            ErrorCode::REQUEST_TIMED_OUT,
+            Some("no controller took it".to_owned()),
+        ),
         _ => (ErrorCode::NONE, None),
     };
     let result = CreatableTopicResult {
@@ -201,7 +228,9 @@ fn deleted(names: &[String]) -> DeleteTopicsResponse {
     }
 }
 
-fn topics() -> MetadataResponse {
+/// Broker 2 leads partition 0, and is the one that is asked where it keeps records. Where there are groups, their partition
+/// has lost broker 1.
+fn topics(apis: &[ApiKey], port: u16) -> MetadataResponse {
     let partition = |index, leader| MetadataResponsePartition {
         partition_index: index,
         leader_id: leader,
@@ -209,13 +238,31 @@ fn topics() -> MetadataResponse {
         isr_nodes: vec![2],
         ..Default::default()
     };
-    let topic = MetadataResponseTopic {
-        name: Some("orders".to_owned()),
-        partitions: vec![partition(1, -1), partition(0, 2)],
+    let topic = |name: &str, partitions| MetadataResponseTopic {
+        name: Some(name.to_owned()),
+        partitions,
         ..Default::default()
     };
+    let mut topics = vec![topic("orders", vec![partition(1, -1), partition(0, 2)])];
+    if apis.contains(&ApiKey::JoinGroup) {
+        let lost = MetadataResponsePartition {
+            offline_replicas: vec![1],
+            ..partition(0, 2)
+        };
+        topics.push(topic("__consumer_offsets", vec![lost]));
+    }
+    let broker = MetadataResponseBroker {
+        node_id: 2,
+        host: "127.0.0.1".to_owned(),
+        port: i32::from(port),
+        ..Default::default()
+    };
+    let keeps_records = [ApiKey::Fetch, ApiKey::Produce]
+        .iter()
+        .any(|api| apis.contains(api));
     MetadataResponse {
-        topics: vec![topic],
+        brokers: keeps_records.then_some(broker).into_iter().collect(),
+        topics,
         ..Default::default()
     }
 }
@@ -247,7 +294,8 @@ fn page(second: bool) -> DescribeTopicPartitionsResponse {
 
 /// Whoever serves groups keeps them; else nobody does.
 fn coordinator(apis: &[ApiKey], port: u16) -> FindCoordinatorResponse {
-    let found = match apis.contains(&ApiKey::DescribeGroups) {
+    let keeps = [ApiKey::DescribeGroups, ApiKey::JoinGroup];
+    let found = match keeps.iter().any(|api| apis.contains(api)) {
         true => Coordinator {
             host: "127.0.0.1".to_owned(),
             port: i32::from(port),

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 mod made_up;
+mod records;
+mod waiting;
 
 use std::process::{Output, Stdio};
 use std::time::Duration;
@@ -77,7 +79,7 @@ async fn a_refusal_is_told_in_the_brokers_words_and_ends_with_one() {
     assert_eq!((refused.status.code(), out(&refused)), (Some(1), String::new()));
     assert_eq!(
         err(&refused),
-        "millrace: taken: TOPIC_ALREADY_EXISTS: it is there\n"
+        "millrace: taken: TOPIC_ALREADY_EXISTS: it is there; `millrace topic describe` shows it\n"
     );
     assert_eq!(
         (allowed.status.code(), out(&allowed)),
@@ -587,12 +589,17 @@ async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
     // Partition 1 has no leader.
     let alone = read(&["--from-beginning"]).await;
 
-    let expected = (
-        Some(1),
-        "millrace: no record for 1 s; 0 records read\n".to_owned(),
+    let expected = |why: &str| {
+        let text = format!("millrace: no record for 1 s; 0 records read, for {why}\n");
+        (Some(1), text)
+    };
+    let joining = "it was still joining g: a new group gives others the time of group.initial.rebalance.delay.ms to come, \
+                   3 s unless set; one that others are in waits until they have joined again";
+    assert_eq!(in_group, expected(joining));
+    assert_eq!(
+        alone,
+        expected("orders-1 has no leader; `millrace status` says why")
     );
-    assert_eq!(in_group, expected);
-    assert_eq!(alone, expected);
 }
 
 /// It was silent, then gave up; with an offset it was silent for ever.
