@@ -1,6 +1,7 @@
 //! One connection to a broker, one question at a time, in the newest version that both ends speak.
 
 use std::collections::BTreeMap;
+use std::io::{Error, ErrorKind};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -242,7 +243,7 @@ impl Client {
         let turn = async {
             let asked = self.send(version, question).await?;
             let received = read_frame(&mut self.stream).await;
-            Ok::<_, String>((asked, received.map_err(|error| error.to_string())?))
+            Ok::<_, String>((asked, received.map_err(|error| self.lost(&error))?))
         };
         let (asked, received) = match timeout(patience, turn).await {
             Ok(received) => received?,
@@ -255,6 +256,21 @@ impl Client {
         }
         self.in_doubt = false;
         Ok(body)
+    }
+
+    /// Why no answer came. Only what speaks another protocol takes the first question for a mistake.
+    fn lost(&self, error: &Error) -> String {
+        let is_closed = matches!(
+            error.kind(),
+            ErrorKind::ConnectionReset | ErrorKind::ConnectionAborted | ErrorKind::UnexpectedEof
+        );
+        match is_closed && self.asked == 1 {
+            true => format!(
+                "{error}; it closed the connection at the first question: perhaps this is the address of a controller, and \
+                 not of a broker"
+            ),
+            false => error.to_string(),
+        }
     }
 
     async fn send<R: Request>(&mut self, version: ApiVersion, body: &R) -> Result<CorrelationId, String> {
@@ -277,13 +293,13 @@ async fn read_frame(stream: &mut TcpStream) -> std::io::Result<Bytes> {
     let mut prefix = [0; frame::PREFIX];
     stream.read_exact(&mut prefix).await?;
     if let Some(other) = other_protocol(prefix) {
-        return Err(std::io::Error::other(other));
+        return Err(Error::other(other));
     }
-    let size = frame::length(prefix, ANSWER_BYTES_MAX).map_err(std::io::Error::other)?;
+    let size = frame::length(prefix, ANSWER_BYTES_MAX).map_err(Error::other)?;
     let mut body = Vec::new();
     let read = stream.take(size as u64).read_to_end(&mut body).await?;
     if read < size {
-        return Err(std::io::ErrorKind::UnexpectedEof.into());
+        return Err(ErrorKind::UnexpectedEof.into());
     }
     Ok(body.into())
 }

@@ -648,6 +648,26 @@ async fn up_without_its_programs_begins_nothing() {
     assert!(!place.exists(), "a mistake leaves nothing behind");
 }
 
+/// "Connection reset by peer" was all that was said at a controller's address.
+#[tokio::test]
+async fn who_closes_at_the_first_question_is_perhaps_a_controller() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move { drop(listener.accept().await.unwrap()) });
+    let output = Command::new(env!("CARGO_BIN_EXE_millrace"))
+        .args(["topic", "list", "--bootstrap", &address])
+        .env_clear()
+        .output()
+        .await
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let why = err(&output);
+    assert!(
+        why.contains("perhaps this is the address of a controller"),
+        "{why}"
+    );
+}
+
 /// The first bytes were taken for a length, and the complaint was about a frame of 1213486160 bytes.
 #[tokio::test]
 async fn what_speaks_another_protocol_is_told_by_its_first_bytes() {
