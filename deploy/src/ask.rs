@@ -40,6 +40,8 @@ pub struct BrokerView {
     pub rack: Option<String>,
     /// Whether it is fenced: registered, but not taking part.
     pub fenced: bool,
+    /// Whether it answers at its endpoint; absent where it was not asked.
+    pub answers: Option<bool>,
 }
 
 /// One topic and its partitions.
@@ -97,6 +99,7 @@ pub async fn cluster(client: &mut Client) -> Result<ClusterView, Failure> {
         endpoint: format!("{}:{}", broker.host, broker.port),
         rack: broker.rack.clone(),
         fenced: broker.is_fenced,
+        answers: None,
     };
     let mut brokers: Vec<BrokerView> = answer.brokers.iter().map(broker).collect();
     brokers.sort_by_key(|broker| broker.id);

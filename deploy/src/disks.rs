@@ -1,6 +1,6 @@
 //! The brokers' log directories, by DescribeLogDirs: which of them have no room left, and which do not work.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::Serialize;
@@ -10,7 +10,7 @@ use wire::messages::describe_log_dirs::DescribeLogDirsResult;
 
 use crate::address::Address;
 use crate::ask::{self, BrokerView};
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::outcome::Failure;
 
 /// How long a broker may take, connecting included. All are asked at once, beside everything else.
@@ -85,9 +85,19 @@ fn sized(bytes: u64) -> String {
     format!("{size:.1} {unit}")
 }
 
-/// Asks every one of these brokers, and tells in sentences who could not be asked. A fenced one is not: it is named for
-/// that already, and often gone.
-pub async fn of(brokers: &[BrokerView]) -> (Vec<LogDirView>, Vec<String>) {
+/// What came of asking the brokers.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Their log directories.
+    pub found: Vec<LogDirView>,
+    /// Who could not be asked, in sentences.
+    pub unknown: Vec<String>,
+    /// Who was asked, and whether it answered at all.
+    pub answers: BTreeMap<i32, bool>,
+}
+
+/// Asks every one of these brokers. A fenced one is not: it is named for that already, and often gone.
+pub async fn of(brokers: &[BrokerView]) -> Asked {
     let asked: Vec<_> = brokers
         .iter()
         .filter(|broker| !broker.fenced)
@@ -98,19 +108,30 @@ pub async fn of(brokers: &[BrokerView]) -> (Vec<LogDirView>, Vec<String>) {
             (number, answer)
         })
         .collect();
-    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    let mut all = Asked::default();
     for (broker, answer) in asked {
-        match answer.await {
-            Ok(Ok(Ok(dirs))) => found.extend(dirs),
-            Ok(Ok(Err(failure))) => unknown.push(format!("the disks of broker {broker}: {failure}")),
-            Ok(Err(_)) => unknown.push(format!(
-                "the disks of broker {broker}: silent for {} s",
-                PATIENCE.as_secs()
-            )),
+        let (is_there, why) = match answer.await {
+            Ok(Ok(Ok(dirs))) => {
+                all.found.extend(dirs);
+                (true, None)
+            }
+            Ok(Ok(Err(failure))) => (is_of_somebody(&failure), Some(failure.to_string())),
+            Ok(Err(_)) => (false, Some(format!("silent for {} s", PATIENCE.as_secs()))),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        };
+        all.answers.insert(broker, is_there);
+        let why = why.map(|why| format!("the disks of broker {broker}: {why}"));
+        all.unknown.extend(why);
     }
-    (found, unknown)
+    all
+}
+
+/// Whether a failure is an answer, and not that there is none.
+const fn is_of_somebody(failure: &Failure) -> bool {
+    !matches!(
+        failure,
+        Failure::Client(ClientError::Unreachable(_) | ClientError::NoAnswer { .. })
+    )
 }
 
 async fn one(broker: &BrokerView) -> Result<Vec<LogDirView>, Failure> {

@@ -166,17 +166,21 @@ async fn gather(mut client: Client, args: &StatusArgs) -> StatusView {
         let quorum = quorum(&mut client, args, cluster.as_ref(), &mut unknown).await;
         (quorum, partitions(&mut client, &mut unknown).await)
     };
-    let ((quorum, partitions), (log_dirs, undescribed)) =
-        tokio::join!(one_after_the_other, disks::of(brokers));
-    unknown.extend(undescribed);
+    let ((quorum, partitions), disks) = tokio::join!(one_after_the_other, disks::of(brokers));
+    unknown.extend(disks.unknown);
     let (partitions, topics) = partitions.unzip();
     let topics = topics.unwrap_or_default();
-    let unserved = unserved::find(&mut client, brokers, &topics, &log_dirs).await;
+    let unserved = unserved::find(&mut client, brokers, &topics, &disks.found).await;
+    let seen = |mut broker: BrokerView| {
+        broker.answers = disks.answers.get(&broker.id).copied();
+        broker
+    };
+    let cluster_id = cluster.as_ref().map(|cluster| cluster.cluster_id.clone());
     StatusView {
-        cluster_id: cluster.as_ref().map(|cluster| cluster.cluster_id.clone()),
+        cluster_id,
         quorum,
-        brokers: cluster.map(|cluster| cluster.brokers),
-        log_dirs,
+        brokers: cluster.map(|cluster| cluster.brokers.into_iter().map(seen).collect()),
+        log_dirs: disks.found,
         partitions,
         unserved,
         unknown,
@@ -293,7 +297,7 @@ fn troubles(view: &StatusView) -> Vec<String> {
     let mut found = view.unknown.clone();
     if let Some(quorum) = &view.quorum {
         if quorum.leader.is_none() {
-            found.push("no controller leads".to_owned());
+            found.push(format!("no controller {}", leadership(quorum)));
         }
         let silent = quorum.controllers.iter().filter(|one| !one.answers);
         found.extend(silent.map(|one| format!("{} {}", called(one), one.state)));
@@ -354,7 +358,12 @@ fn broker_lines(brokers: Option<&[BrokerView]>, log_dirs: &[LogDirView]) -> Vec<
         return vec!["brokers: unknown".to_owned()];
     };
     let broker = |one: &BrokerView| {
-        let state = if one.fenced { "fenced" } else { "unfenced" };
+        // Who was killed stays unfenced until its session lapses.
+        let state = match (one.fenced, one.answers) {
+            (true, _) => "fenced",
+            (false, Some(false)) => "unfenced, does not answer",
+            (false, _) => "unfenced",
+        };
         let rack = one.rack.clone().unwrap_or_else(|| "-".to_owned());
         let mut own: Vec<&LogDirView> = log_dirs.iter().filter(|dir| dir.broker == one.id).collect();
         // Of several the worst one: whoever has room elsewhere cannot use it for what lies there.
@@ -400,13 +409,22 @@ fn partition_lines(partitions: Option<&PartitionsView>) -> Vec<String> {
     lines
 }
 
+/// What no controller does, where none leads: nobody knows who leads when nobody answers.
+fn leadership(quorum: &QuorumView) -> &'static str {
+    let somebody = quorum.controllers.iter().any(|one| one.answers);
+    match somebody || quorum.controllers.is_empty() {
+        true => "leads",
+        false => "answers",
+    }
+}
+
 fn quorum_lines(quorum: Option<&QuorumView>) -> Vec<String> {
     let Some(quorum) = quorum else {
         return vec!["quorum: unknown".to_owned()];
     };
     let text = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
     let leader = quorum.leader.map_or_else(
-        || "nobody leads".to_owned(),
+        || format!("no controller {}", leadership(quorum)),
         |leader| format!("controller {leader} leads"),
     );
     let term = quorum
@@ -502,6 +520,7 @@ mod tests {
             endpoint: format!("127.0.0.1:909{id}"),
             rack: None,
             fenced,
+            answers: None,
         };
         StatusView {
             cluster_id: Some("c".to_owned()),
@@ -645,6 +664,39 @@ mod tests {
             "{:?}",
             troubles(&view)
         );
+    }
+
+    /// Who was killed was shown as unfenced and no more until its session lapsed.
+    #[test]
+    fn a_broker_that_does_not_answer_is_shown_so_before_it_is_fenced() {
+        let mut view = seen(None, &[]);
+        for broker in view.brokers.iter_mut().flatten() {
+            broker.answers = Some(false);
+        }
+        let text = lines(&view).join("\n");
+        assert!(
+            text.contains("1   unfenced, does not answer  127.0.0.1:9091"),
+            "{text}"
+        );
+        assert!(text.contains("2   fenced  "), "{text}");
+    }
+
+    /// It said that nobody leads, which nobody knew.
+    #[test]
+    fn where_no_controller_answers_it_is_not_said_that_none_leads() {
+        let mut view = seen(None, &[]);
+        (view.brokers, view.partitions) = (Some(vec![]), None);
+        let quorum = |answers| QuorumView {
+            cluster_id: None,
+            leader: None,
+            term: None,
+            controllers: vec![controller(101, "s", false), controller(102, "s", answers)],
+        };
+        view.quorum = Some(quorum(false));
+        assert_eq!(troubles(&view)[0], "no controller answers");
+        assert!(lines(&view).contains(&"quorum: no controller answers".to_owned()));
+        view.quorum = Some(quorum(true));
+        assert_eq!(troubles(&view)[0], "no controller leads");
     }
 
     #[test]

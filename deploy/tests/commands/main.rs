@@ -229,7 +229,7 @@ async fn a_status_finds_the_controllers_by_the_broker_that_knows_them() {
     let shown = broker.command(&["status"]).await;
     let text = out(&shown);
     for part in [
-        "quorum: nobody leads",
+        "quorum: no controller answers",
         "127.0.0.1:1",
         "does not answer: ",
         "under min.insync.replicas 2",
@@ -281,7 +281,7 @@ async fn a_status_without_a_quorum_shows_what_the_broker_knows() {
     let text = out(&shown);
     for part in [
         "cluster c1",
-        "quorum: nobody leads",
+        "quorum: no controller answers",
         "brokers: 2",
         "partitions: 2",
         "unknown: the quorum: ",
@@ -309,7 +309,7 @@ async fn a_status_without_brokers_or_controllers_fails_but_shows_who_was_asked()
     assert_eq!(output.status.code(), Some(1));
     let text = out(&output);
     for part in [
-        "quorum: nobody leads",
+        "quorum: no controller answers",
         "does not answer: ",
         "brokers: unknown",
         "partitions: unknown",
