@@ -6,12 +6,13 @@ use wire::messages::create_topics::{CreatableTopic, CreatableTopicConfig};
 use wire::messages::delete_topics::DeleteTopicState;
 use wire::messages::{CreateTopicsRequest, DeleteTopicsRequest};
 
-use crate::args::TopicCommand;
+use crate::args::{Target, TopicCommand};
 use crate::ask::{self, TopicView};
 use crate::client::{Client, ClientError};
+use crate::config;
 use crate::outcome::Failure;
 use crate::table::{counted, numbers, table};
-use crate::terminal::{say, say_json};
+use crate::terminal::{say, say_json, tell};
 
 /// How long the cluster may take for a change.
 const CHANGE_TIMEOUT_MS: i32 = 30_000;
@@ -111,6 +112,10 @@ async fn create(client: &mut Client, command: &TopicCommand, style: Style) -> Re
             .filter(|count| 0 < *count),
         created: !exists,
     };
+    if !exists {
+        let warnings = config::warnings_of(client, &Target::Topic(name.clone()), configs).await;
+        warnings.iter().for_each(|one| tell(&one.to_string()));
+    }
     match style {
         Style::Json => say_json(&created),
         Style::Text if exists => say(&format!("{name} exists already")),

@@ -2,6 +2,7 @@
 
 mod get;
 mod set;
+mod warnings;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,8 @@ pub async fn run(command: &ConfigCommand, style: Style) -> Result<(), Failure> {
         }
     }
 }
+
+pub use warnings::of as warnings_of;
 
 /// The number and the name of a resource on the wire.
 fn resource(target: &Target) -> (i8, String) {

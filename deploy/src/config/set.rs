@@ -1,15 +1,13 @@
 //! `millrace config set`: all changes of one command together, or none.
 
-use metadata::config::{Scope, State, WITHOUT_EFFECT, catalogue};
 use serde::Serialize;
-use wire::messages::describe_configs::DescribeConfigsResource;
+use wire::messages::IncrementalAlterConfigsRequest;
 use wire::messages::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
-use wire::messages::{DescribeConfigsRequest, IncrementalAlterConfigsRequest};
 
+use super::warnings::Kind;
 use super::{client_for, only, resource};
 use crate::args::{Change, Target};
 use crate::ask;
-use crate::client::Client;
 use crate::cluster::Cluster;
 use crate::outcome::Failure;
 use crate::table::counted;
@@ -56,12 +54,20 @@ pub async fn run(
     let result = only(target, &answer.responses)?;
     let why = result.error_message.as_deref();
     ask::refuse(result.error_code, why, &target.to_string())?;
-    let without_effect = without_effect(&mut client, target, change).await;
-    for key in &without_effect {
-        tell(&format!(
-            "warning: {key} is kept, but has no effect in this cluster"
-        ));
+    let mut given = [change.set.clone(), change.append.clone()].concat();
+    // What is taken out of a list is not asked for.
+    given.extend(
+        change
+            .subtract
+            .iter()
+            .map(|(key, _)| (key.clone(), String::new())),
+    );
+    let warnings = super::warnings_of(&mut client, target, &given).await;
+    for warning in &warnings {
+        tell(&warning.to_string());
     }
+    let idle = warnings.into_iter().filter(|one| one.kind == Kind::WithoutEffect);
+    let without_effect = idle.map(|one| one.key).collect();
     match style {
         Style::Json => say_json(&Changed {
             resource: target.to_string(),
@@ -75,42 +81,6 @@ pub async fn run(
         }
     }
     Ok(())
-}
-
-/// Which of the keys that are given a value do nothing. The cluster is asked: what has no effect here has one in Apache
-/// Kafka. That it does not answer is no reason to fail, for the change is made.
-async fn without_effect(client: &mut Client, target: &Target, change: &Change) -> Vec<String> {
-    let scope = match target {
-        Target::Topic(_) => Scope::Topic,
-        Target::Broker(_) | Target::Brokers => Scope::Node,
-    };
-    let is_idle = |key: &String| {
-        let known = catalogue().find(scope, key);
-        known.is_some_and(|key| key.state == State::WithoutEffect)
-    };
-    let given = change.set.iter().chain(&change.append).chain(&change.subtract);
-    let keys: Vec<String> = given.map(|(key, _)| key.clone()).filter(is_idle).collect();
-    if keys.is_empty() {
-        return keys;
-    }
-    let (resource_type, resource_name) = resource(target);
-    let question = DescribeConfigsRequest {
-        resources: vec![DescribeConfigsResource {
-            resource_type,
-            resource_name,
-            configuration_keys: Some(keys),
-        }],
-        include_documentation: true,
-        ..Default::default()
-    };
-    let Ok((_, answer)) = client.ask(4, &question).await else {
-        return Vec::new();
-    };
-    let described = answer.results.into_iter().flat_map(|result| result.configs);
-    described
-        .filter(|one| one.documentation.as_deref() == Some(WITHOUT_EFFECT))
-        .map(|one| one.name)
-        .collect()
 }
 
 fn wanted(change: &Change) -> Vec<AlterableConfig> {

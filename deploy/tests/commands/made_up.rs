@@ -4,6 +4,7 @@ use std::process::Output;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use metadata::config::{Scope, catalogue};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
@@ -374,6 +375,14 @@ fn cluster(port: u16) -> DescribeClusterResponse {
     }
 }
 
+/// The key that is asked for, where it is one of those that may do nothing.
+fn documented(resource: &DescribeConfigsResource) -> Option<&str> {
+    match resource.configuration_keys.as_deref() {
+        Some([key]) if ["preallocate", "cleanup.policy"].contains(&key.as_str()) => Some(key),
+        _ => None,
+    }
+}
+
 /// Broker 1, which describes itself only and names a controller that is gone; topics want two in sync.
 fn configs(asked: &DescribeConfigsRequest) -> DescribeConfigsResponse {
     let config = |name: &str, value: &str| DescribeConfigsResourceResult {
@@ -388,15 +397,17 @@ fn configs(asked: &DescribeConfigsRequest) -> DescribeConfigsResponse {
                 vec![config("controller.quorum.voters", "101@127.0.0.1:1")],
             ),
             (4, _) => (ErrorCode::INVALID_REQUEST, vec![]),
-            (2, name) if resource.configuration_keys == Some(vec!["preallocate".to_owned()]) => {
+            (2, name) if documented(resource).is_some() => {
                 // A topic of ours, and one of a cluster that acts on the key.
+                let key = documented(resource).unwrap();
+                let known = catalogue().find(Scope::Topic, key).unwrap();
                 let says = match name {
-                    "ours" => "Known to Kafka; it has no effect here.",
-                    _ => "Space on disk is taken ahead.",
+                    "ours" => known.documentation(),
+                    _ => "It is acted on.",
                 };
                 let described = DescribeConfigsResourceResult {
                     documentation: Some(says.to_owned()),
-                    ..config("preallocate", "true")
+                    ..config(key, "true")
                 };
                 (ErrorCode::NONE, vec![described])
             }

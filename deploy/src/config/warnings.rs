@@ -1,0 +1,116 @@
+//! What is kept and does not do here what it does in Apache Kafka.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Duration;
+
+use metadata::config::{Key, Scope, State, catalogue};
+use wire::ErrorCode;
+use wire::messages::DescribeConfigsRequest;
+use wire::messages::describe_configs::{DescribeConfigsResource, DescribeConfigsResult};
+
+use super::resource;
+use crate::args::Target;
+use crate::client::Client;
+
+/// How often a topic is asked for until its broker has heard of it, and the pause between.
+const LOOKS: usize = 20;
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a key that was given does not do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Anything.
+    WithoutEffect,
+    /// Compact, which its value asks for.
+    DoesNotCompact,
+}
+
+/// One warning; its display is the sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Warning {
+    /// The key.
+    pub key: String,
+    /// What it does not do.
+    pub kind: Kind,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = &self.key;
+        match self.kind {
+            Kind::WithoutEffect => write!(f, "warning: {key} is kept, but has no effect in this cluster"),
+            Kind::DoesNotCompact => write!(
+                f,
+                "warning: {key}: this cluster does not compact yet; without delete in the list every record is kept"
+            ),
+        }
+    }
+}
+
+/// Which of the pairs that were given deserve one. The cluster is asked: what has no effect here has one in Apache Kafka,
+/// and only this cluster describes its keys in our words. That it does not answer is no reason to fail, for the change is
+/// made.
+pub async fn of(client: &mut Client, target: &Target, given: &[(String, String)]) -> Vec<Warning> {
+    let scope = match target {
+        Target::Topic(_) => Scope::Topic,
+        Target::Broker(_) | Target::Brokers => Scope::Node,
+    };
+    let suspect = |(key, value): &(String, String)| {
+        let known = catalogue().find(scope, key)?;
+        Some((known, kind(known, value)?))
+    };
+    let suspects: Vec<(&Key, Kind)> = given.iter().filter_map(suspect).collect();
+    if suspects.is_empty() {
+        return Vec::new();
+    }
+    let (resource_type, resource_name) = resource(target);
+    let keys = suspects.iter().map(|(key, _)| key.name.to_owned());
+    let question = DescribeConfigsRequest {
+        resources: vec![DescribeConfigsResource {
+            resource_type,
+            resource_name,
+            configuration_keys: Some(keys.collect()),
+        }],
+        include_documentation: true,
+        ..Default::default()
+    };
+    let mut answer = client.ask(4, &question).await;
+    for _ in 0..LOOKS {
+        // A broker may not have heard yet of a topic that was just created.
+        let unheard =
+            |result: &DescribeConfigsResult| result.error_code == ErrorCode::UNKNOWN_TOPIC_OR_PARTITION;
+        if !matches!(&answer, Ok((_, told)) if told.results.iter().any(unheard)) {
+            break;
+        }
+        tokio::time::sleep(PAUSE).await;
+        answer = client.ask(4, &question).await;
+    }
+    let Ok((_, answer)) = answer else {
+        return Vec::new();
+    };
+    let told: BTreeSet<(String, Option<String>)> = answer
+        .results
+        .into_iter()
+        .flat_map(|result| result.configs)
+        .map(|one| (one.name, one.documentation))
+        .collect();
+    let is_ours = |key: &Key| told.contains(&(key.name.to_owned(), Some(key.documentation().to_owned())));
+    suspects
+        .into_iter()
+        .filter(|(key, _)| is_ours(key))
+        .map(|(key, kind)| Warning {
+            key: key.name.to_owned(),
+            kind,
+        })
+        .collect()
+}
+
+fn kind(key: &Key, value: &str) -> Option<Kind> {
+    let compacts = || value.split(',').any(|policy| policy.trim() == "compact");
+    match key.name {
+        _ if key.state == State::WithoutEffect => Some(Kind::WithoutEffect),
+        "cleanup.policy" | "log.cleanup.policy" => compacts().then_some(Kind::DoesNotCompact),
+        _ => None,
+    }
+}
