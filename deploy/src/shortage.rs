@@ -38,12 +38,9 @@ fn said(topic: &str, one: &PartitionView, limit: usize) -> Option<String> {
     if limit.min(one.replicas.len()) <= one.in_sync.len() {
         return None;
     }
-    let missing: Vec<i32> = one
-        .replicas
-        .iter()
-        .filter(|id| !one.in_sync.contains(id))
-        .copied()
-        .collect();
+    let missing = one.replicas.iter().filter(|id| !one.in_sync.contains(id));
+    let mut missing: Vec<i32> = missing.copied().collect();
+    missing.sort_unstable();
     let (away, there): (Vec<i32>, Vec<i32>) = missing.iter().partition(|id| one.offline.contains(id));
     let step = match (away.as_slice(), there.as_slice()) {
         ([], there) => format!("broker {} is there and not in sync yet", numbers(there)),
@@ -67,7 +64,7 @@ mod tests {
             partition: 0,
             leader,
             leader_epoch: Some(3),
-            replicas: vec![1, 2, 3],
+            replicas: vec![3, 1, 2],
             in_sync: in_sync.to_vec(),
             offline: offline.to_vec(),
             eligible_leaders: None,

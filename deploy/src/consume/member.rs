@@ -66,6 +66,8 @@ pub struct Member {
     generation: i32,
     /// What did not come about yet, by what it is.
     waits: BTreeMap<&'static str, Waiting>,
+    /// The last error of the coordinator, and what is behind it.
+    trouble: Option<(ErrorCode, String)>,
     patience: Rc<Patience>,
 }
 
@@ -94,6 +96,7 @@ impl Member {
             id: String::new(),
             generation: -1,
             waits: BTreeMap::new(),
+            trouble: None,
             patience,
         }
     }
@@ -156,12 +159,18 @@ impl Member {
 
     /// The group is kept by another broker now, or not kept by anybody yet. Such a wait has no end of its own.
     async fn moved(&mut self, purpose: &'static str, code: ErrorCode) {
-        if self.waits.entry(purpose).or_insert_with(Waiting::begin).is_due() {
-            let why = coordinator::trouble(&mut self.cluster, &self.group, code).await;
-            let why = format!("{purpose} {}: {why}", self.group);
-            told(&why);
-            self.patience.is_busy_with(Some(why));
+        let is_due = self.waits.entry(purpose).or_insert_with(Waiting::begin).is_due();
+        let known = self.trouble.take().filter(|(last, _)| *last == code && !is_due);
+        let why = match known {
+            Some((_, why)) => why,
+            None => coordinator::trouble(&mut self.cluster, &self.group, code).await,
+        };
+        let what = format!("{purpose} {}: {why}", self.group);
+        if is_due {
+            told(&what);
         }
+        self.patience.is_busy_with(Some(what));
+        self.trouble = Some((code, why));
         self.look_again().await;
     }
 
@@ -170,8 +179,9 @@ impl Member {
     /// # Errors
     /// When the group refuses it, or its coordinator cannot be found.
     pub async fn join(&mut self) -> Result<Vec<i32>, Failure> {
-        let what = format!("it was still joining {}: {OTHERS}", self.group);
+        let what = format!("joining {}: {OTHERS}", self.group);
         self.patience.is_busy_with(Some(what));
+        self.waits.insert(JOINING, Waiting::begin());
         loop {
             let metadata = protocol::subscription(&[&self.topic]);
             let question = JoinGroupRequest {

@@ -81,7 +81,7 @@ impl Patience {
                 let busy = self.busy_with.borrow();
                 let why = busy
                     .as_ref()
-                    .map_or_else(String::new, |what| format!(", for {what}"));
+                    .map_or_else(String::new, |what| format!("; it waited: {what}"));
                 let read = counted(self.printed(), "record");
                 Err(Failure::Refused(format!(
                     "no record for {limit} s; {read} read{why}"

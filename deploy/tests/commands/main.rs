@@ -641,10 +641,10 @@ async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
     let alone = read(&["--from-beginning"]).await;
 
     let expected = |why: &str| {
-        let text = format!("millrace: no record for 1 s; 0 records read, for {why}\n");
+        let text = format!("millrace: no record for 1 s; 0 records read; it waited: {why}\n");
         (Some(1), text)
     };
-    let joining = "it was still joining g: a new group gives others the time of group.initial.rebalance.delay.ms to come, \
+    let joining = "joining g: a new group gives others the time of group.initial.rebalance.delay.ms to come, \
                    3 s unless set; one that others are in waits until they have joined again";
     assert_eq!(in_group, expected(joining));
     assert_eq!(

@@ -60,6 +60,33 @@ async fn a_member_that_may_not_join_says_which_partition_takes_no_writes_and_goe
     assert_eq!(member.child.try_wait().unwrap(), None, "it waits");
 }
 
+/// It had said that it was joining, and not what kept it from that.
+#[tokio::test]
+async fn a_member_that_gives_up_says_what_kept_it_from_joining() {
+    const APIS: &[ApiKey] = &[
+        ApiKey::ApiVersions,
+        ApiKey::Metadata,
+        ApiKey::DescribeConfigs,
+        ApiKey::FindCoordinator,
+        ApiKey::JoinGroup,
+    ];
+    let broker = Broker::serving(APIS).await;
+    let line = ["consume", "orders", "--group", "g", "--timeout", "1"];
+    let given_up = broker.command(&line).await;
+    assert_eq!(given_up.status.code(), Some(1));
+    let why = err(&given_up);
+    assert!(
+        why.starts_with(
+            "millrace: no record for 1 s; 0 records read; it waited: joining g: COORDINATOR_NOT_AVAILABLE: "
+        ),
+        "{why}"
+    );
+    assert!(
+        why.contains("__consumer_offsets-0 takes no writes: 1 replica in sync (2)"),
+        "{why}"
+    );
+}
+
 /// Nothing of the others was shown as long as one had no leader.
 #[tokio::test]
 async fn a_reader_shows_what_has_a_leader_and_says_what_has_none() {
