@@ -123,8 +123,10 @@ fn bind(settings: &BrokerSettings) -> Result<Vec<Bound>, String> {
         listener::bind(listener).map_err(|error| {
             let host = listener.bind.host.as_deref().unwrap_or_default();
             format!(
-                "listeners={}://{host}:{}: cannot be bound; {error}",
-                listener.bind.name, listener.bind.port
+                "listeners={}://{host}:{}: {}",
+                listener.bind.name,
+                listener.bind.port,
+                host::cannot_bind(&error)
             )
         })
     });
@@ -137,7 +139,8 @@ fn bind_metrics(settings: &BrokerSettings) -> Result<Option<observe::Endpoint>, 
         return Ok(None);
     };
     let bound = observe::bind(host, *port);
-    let bound = bound.map_err(|error| format!("metrics.listener={host}:{port}: cannot be bound; {error}"))?;
+    let failed = |error| format!("metrics.listener={host}:{port}: {}", host::cannot_bind(&error));
+    let bound = bound.map_err(failed)?;
     Ok(Some(bound))
 }
 

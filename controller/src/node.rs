@@ -71,10 +71,12 @@ impl fmt::Display for StartError {
                 "listeners={listener}: only loopback addresses are allowed, for controllers trust each other and \
                  mutual TLS is not served yet"
             ),
-            Self::Listen(listener, fault) => write!(f, "listeners={listener}: {fault}"),
+            Self::Listen(listener, fault) => {
+                write!(f, "listeners={listener}: {}", host::cannot_bind(fault))
+            }
             Self::Taken(second) => second.fmt(f),
             Self::ListenForMetrics(listener, fault) => {
-                write!(f, "metrics.listener={listener}: cannot be bound; {fault}")
+                write!(f, "metrics.listener={listener}: {}", host::cannot_bind(fault))
             }
             Self::Unfit(unfit) => unfit.fmt(f),
             Self::Unusable(dir, why @ Unusable::Damaged(_)) => write!(

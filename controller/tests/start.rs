@@ -65,6 +65,7 @@ fn a_port_that_is_taken_is_told_with_its_key() {
         )),
         "{said}"
     );
+    assert!(said.contains("another process listens there: stop it"), "{said}");
     assert!(!controllers.data(0).exists());
 }
 

@@ -59,6 +59,7 @@ fn a_port_that_is_taken_is_told_and_nothing_is_opened() {
     assert_eq!(code, Some(2));
     assert!(told.starts_with("listeners=PLAINTEXT://127.0.0.1:"), "{told}");
     assert!(told.contains("cannot be bound"), "{told}");
+    assert!(told.contains("another process listens there: stop it"), "{told}");
     assert!(!dir.exists());
 }
 

@@ -6,6 +6,7 @@
 //!
 //! What must never be in it: a domain noun (topic, partition, broker, record), a decision, async.
 
+mod bind;
 mod clock;
 mod disk;
 mod entropy;
@@ -15,6 +16,7 @@ mod settings;
 mod sim_disk;
 mod terminal;
 
+pub use bind::cannot_bind;
 pub use clock::{Clock, Monotonic, OsClock, SimClock, WallMs};
 pub use disk::{Disk, EntryKind, File, LockGuard, OpenHow, PathEntry, replace_file};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};

@@ -164,8 +164,8 @@ impl Catalogue {
         self.of(scope).values()
     }
 
-    /// The key of a node that is spelled most like `name`, where one is near.
-    pub(super) fn nearest(&self, scope: Scope, name: &str) -> Option<&'static str> {
+    /// The key of a scope that is spelled most like `name`, where one is near.
+    pub fn nearest(&self, scope: Scope, name: &str) -> Option<&'static str> {
         let near = |key: &&Key| key.name.len().abs_diff(name.len()) <= 3;
         let best = self
             .keys(scope)

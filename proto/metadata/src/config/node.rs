@@ -163,7 +163,10 @@ impl NodeConfig {
         {
             ["broker"] => self.role = Role::Broker,
             ["controller"] => self.role = Role::Controller,
-            [] if wrong(errors, "process.roles") => {}
+            [] if wrong(errors, "process.roles") => {
+                let about = errors.iter_mut().filter(|error| error.key == "process.roles");
+                about.for_each(|error| "broker or controller".clone_into(&mut error.allowed));
+            }
             [] => errors.push(ConfigError::missing(
                 "process.roles",
                 "broker or controller must be given",

@@ -102,6 +102,12 @@ fn keys_that_are_at_odds_are_refused_by_the_one_to_mend() {
              run as separate processes",
         ),
         (
+            "process.roles",
+            "conductor",
+            Problem::OutOfRange,
+            "process.roles=conductor: not allowed; broker or controller",
+        ),
+        (
             "broker.id",
             "8",
             Problem::Conflict,
