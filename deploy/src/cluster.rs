@@ -22,6 +22,23 @@ pub struct Topic {
     pub leaders: BTreeMap<i32, Option<i32>>,
 }
 
+impl Topic {
+    /// Whether it has this partition.
+    ///
+    /// # Errors
+    /// With those that it has, where it has not.
+    pub fn expect_partition(&self, partition: i32) -> Result<(), Failure> {
+        if self.leaders.contains_key(&partition) {
+            return Ok(());
+        }
+        let name = &self.name;
+        let last = self.leaders.keys().next_back().copied().unwrap_or(-1);
+        Err(Failure::Refused(format!(
+            "{name} has no partition {partition}, only 0 to {last}; `millrace topic describe {name}` shows them"
+        )))
+    }
+}
+
 /// Connections to the brokers of a cluster, made when they are first needed.
 #[derive(Debug)]
 pub struct Cluster {
@@ -124,7 +141,11 @@ impl Cluster {
             return Ok(client);
         }
         let address = self.brokers.get(&broker);
-        let address = address.ok_or_else(|| Failure::Refused(format!("broker {broker} is not known")))?;
+        let address = address.ok_or_else(|| {
+            Failure::Refused(format!(
+                "broker {broker} is not known; `millrace status` shows the brokers"
+            ))
+        })?;
         Ok(Client::connect(std::slice::from_ref(address)).await?)
     }
 

@@ -100,7 +100,9 @@ async fn create(client: &mut Client, command: &TopicCommand, style: Style) -> Re
         .ok_or_else(|| Failure::Refused(format!("{name}: the answer is empty")))?;
     let exists = result.error_code == ErrorCode::TOPIC_ALREADY_EXISTS && *if_not_exists;
     if !exists {
-        ask::refuse(result.error_code, result.error_message.as_deref(), name)?;
+        let refused = ask::refuse(result.error_code, result.error_message.as_deref(), name);
+        let keys = configs.iter().map(|(key, _)| key);
+        config::with_suggestion(refused, &Target::Topic(name.clone()), keys)?;
     }
     let told = !exists && version.0 >= 5;
     let created = Created {

@@ -5,7 +5,7 @@ use serde::Serialize;
 use wire::messages::DescribeConfigsRequest;
 use wire::messages::describe_configs::{DescribeConfigsResource, DescribeConfigsResourceResult};
 
-use super::{client_for, only, resource};
+use super::{client_for, only, resource, spelling};
 use crate::args::Target;
 use crate::ask;
 use crate::cluster::Cluster;
@@ -58,7 +58,10 @@ pub async fn run(
         .iter()
         .find(|key| !values.iter().any(|value| value.key == **key));
     if let Some(unknown) = unknown {
-        return Err(Failure::Refused(format!("{target} has no key {unknown}")));
+        let near = spelling::suggestion(target, unknown).unwrap_or_default();
+        return Err(Failure::Refused(format!(
+            "{target} has no key {unknown}{near}; `millrace config get {target} --all` shows what there is"
+        )));
     }
     if all && *target == Target::Brokers {
         // Brokers name no defaults here, as Kafka's do not: each may have been started with other values.

@@ -2,6 +2,7 @@
 
 mod get;
 mod set;
+mod spelling;
 mod warnings;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ pub async fn run(command: &ConfigCommand, style: Style) -> Result<(), Failure> {
     }
 }
 
+pub use spelling::with_suggestion;
 pub use warnings::of as warnings_of;
 
 /// The number and the name of a resource on the wire.

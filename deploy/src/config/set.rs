@@ -5,7 +5,7 @@ use wire::messages::IncrementalAlterConfigsRequest;
 use wire::messages::incremental_alter_configs::{AlterConfigsResource, AlterableConfig};
 
 use super::warnings::Kind;
-use super::{client_for, only, resource};
+use super::{client_for, only, resource, with_suggestion};
 use crate::args::{Change, Target};
 use crate::ask;
 use crate::cluster::Cluster;
@@ -53,7 +53,12 @@ pub async fn run(
     let (_, answer) = client.ask(1, &question).await?;
     let result = only(target, &answer.responses)?;
     let why = result.error_message.as_deref();
-    ask::refuse(result.error_code, why, &target.to_string())?;
+    let refused = ask::refuse(result.error_code, why, &target.to_string());
+    let pairs = [&change.set, &change.append, &change.subtract]
+        .into_iter()
+        .flatten();
+    let keys = pairs.map(|(key, _)| key).chain(&change.delete);
+    with_suggestion(refused, target, keys)?;
     let mut given = [change.set.clone(), change.append.clone()].concat();
     // What is taken out of a list is not asked for.
     given.extend(

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
 
+use crate::config::spelling;
 use metadata::config::{Key, Scope, State, catalogue};
 use wire::ErrorCode;
 use wire::messages::DescribeConfigsRequest;
@@ -24,6 +25,8 @@ pub enum Kind {
     WithoutEffect,
     /// Compact, which its value asks for.
     DoesNotCompact,
+    /// It is no key, and brokers keep it as Kafka's do.
+    Unknown,
 }
 
 /// One warning; its display is the sentence.
@@ -33,6 +36,8 @@ pub struct Warning {
     pub key: String,
     /// What it does not do.
     pub kind: Kind,
+    /// Which other one is perhaps meant, as the end of a sentence.
+    near: String,
 }
 
 impl fmt::Display for Warning {
@@ -40,6 +45,11 @@ impl fmt::Display for Warning {
         let key = &self.key;
         match self.kind {
             Kind::WithoutEffect => write!(f, "warning: {key} is kept, but has no effect in this cluster"),
+            Kind::Unknown => write!(
+                f,
+                "warning: neither Kafka nor Millrace knows {key}; it is kept, and nothing reads it{}",
+                self.near
+            ),
             Kind::DoesNotCompact => write!(
                 f,
                 "warning: {key}: this cluster does not compact yet; without delete in the list every record is kept"
@@ -52,10 +62,25 @@ impl fmt::Display for Warning {
 /// and only this cluster describes its keys in our words. That it does not answer is no reason to fail, for the change is
 /// made.
 pub async fn of(client: &mut Client, target: &Target, given: &[(String, String)]) -> Vec<Warning> {
-    let scope = match target {
-        Target::Topic(_) => Scope::Topic,
-        Target::Broker(_) | Target::Brokers => Scope::Node,
-    };
+    let scope = spelling::scope(target);
+    let unknown = given.iter().filter(|(key, _)| {
+        let is_of_a_listener = key.starts_with("listener.name.");
+        scope == Scope::Node && !is_of_a_listener && catalogue().find(scope, key).is_none()
+    });
+    let mut found: Vec<Warning> = unknown
+        .map(|(key, _)| Warning {
+            key: key.clone(),
+            kind: Kind::Unknown,
+            near: spelling::suggestion(target, key).unwrap_or_default(),
+        })
+        .collect();
+    found.extend(without_effect(client, target, given).await);
+    found
+}
+
+/// What the cluster says that it does not act on.
+async fn without_effect(client: &mut Client, target: &Target, given: &[(String, String)]) -> Vec<Warning> {
+    let scope = spelling::scope(target);
     let suspect = |(key, value): &(String, String)| {
         let known = catalogue().find(scope, key)?;
         Some((known, kind(known, value)?))
@@ -102,6 +127,7 @@ pub async fn of(client: &mut Client, target: &Target, given: &[(String, String)]
         .map(|(key, kind)| Warning {
             key: key.name.to_owned(),
             kind,
+            near: String::new(),
         })
         .collect()
 }

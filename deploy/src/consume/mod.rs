@@ -62,15 +62,8 @@ pub async fn run(args: &ConsumeArgs, style: Style) -> Result<(), Failure> {
 async fn alone(args: &ConsumeArgs, printer: &mut Printer, patience: &Rc<Patience>) -> Result<(), Failure> {
     let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
     let topic = cluster.topic(&args.topic).await?;
-    let missing = args
-        .partitions
-        .iter()
-        .find(|one| !topic.leaders.contains_key(one));
-    if let Some(missing) = missing {
-        return Err(Failure::Refused(format!(
-            "{} has no partition {missing}",
-            args.topic
-        )));
+    for partition in &args.partitions {
+        topic.expect_partition(*partition)?;
     }
     let wanted: Vec<i32> = match args.partitions.is_empty() {
         true => topic.leaders.keys().copied().collect(),

@@ -60,6 +60,9 @@ pub async fn run(args: &ProduceArgs, style: Style) -> Result<(), Failure> {
     let began = clock.now();
     let mut cluster = Cluster::connect(&args.at.bootstrap).await?;
     let topic = cluster.topic(&args.topic).await?;
+    if let Some(only) = args.partition {
+        topic.expect_partition(only)?;
+    }
     let idempotent = args.acks == Acks::All && !args.no_idempotence;
     let producer = match idempotent {
         true => Some(producer(&mut cluster).await?),

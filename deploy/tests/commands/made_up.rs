@@ -193,6 +193,10 @@ fn versions(apis: &[ApiKey]) -> ApiVersionsResponse {
 fn created(name: &str) -> CreateTopicsResponse {
     let (code, message) = match name {
         "taken" => (ErrorCode::TOPIC_ALREADY_EXISTS, Some("it is there".to_owned())),
+        "misspelt" => (
+            ErrorCode::INVALID_CONFIG,
+            Some("unknown topic configuration: retention.mss".to_owned()),
+        ),
         "late" => (
             ErrorCode::REQUEST_TIMED_OUT,
             Some("no controller took it".to_owned()),

@@ -3,6 +3,7 @@
 
 mod made_up;
 mod records;
+mod refusals;
 mod waiting;
 
 use std::process::{Output, Stdio};
@@ -139,57 +140,6 @@ async fn a_key_that_this_cluster_does_not_act_on_is_kept_with_a_warning() {
     );
     let served = set("topic:ours", "retention.ms=1000").await;
     assert!(served.status.success() && err(&served).is_empty(), "{served:?}");
-}
-
-/// It was taken without a word, and the disk filled.
-#[tokio::test]
-async fn who_asks_for_compaction_is_told_that_there_is_none_yet() {
-    const APIS: &[ApiKey] = &[
-        ApiKey::ApiVersions,
-        ApiKey::Metadata,
-        ApiKey::CreateTopics,
-        ApiKey::DescribeConfigs,
-        ApiKey::IncrementalAlterConfigs,
-    ];
-    let broker = Broker::serving(APIS).await;
-    let warning = "warning: cleanup.policy: this cluster does not compact yet; without delete in the list every record is \
-                   kept\n";
-    for line in [
-        &["config", "set", "topic:ours", "cleanup.policy=delete,compact"][..],
-        &[
-            "config",
-            "set",
-            "topic:ours",
-            "--append",
-            "cleanup.policy=compact",
-        ],
-        &["topic", "create", "ours", "--config", "cleanup.policy=compact"],
-    ] {
-        let warned = broker.command(line).await;
-        assert_eq!(
-            (warned.status.code(), err(&warned).as_str()),
-            (Some(0), warning),
-            "{line:?}"
-        );
-    }
-    for line in [
-        &["config", "set", "topic:ours", "cleanup.policy=delete"][..],
-        &[
-            "config",
-            "set",
-            "topic:ours",
-            "--subtract",
-            "cleanup.policy=compact",
-        ],
-        &["config", "set", "topic:theirs", "cleanup.policy=compact"],
-    ] {
-        let quiet = broker.command(line).await;
-        assert_eq!(
-            (quiet.status.code(), err(&quiet).as_str()),
-            (Some(0), ""),
-            "{line:?}"
-        );
-    }
 }
 
 #[tokio::test]
