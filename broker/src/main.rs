@@ -39,6 +39,8 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // Thousands of idle replicas would take several times the memory.
+    let small_pages = host::without_huge_pages();
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
     let (filter, reload) = tracing_subscriber::reload::Layer::new(filter);
     let lines = tracing_subscriber::fmt::layer()
@@ -46,6 +48,9 @@ fn main() -> ExitCode {
         .with_ansi(host::stderr_takes_colour());
     tracing_subscriber::registry().with(filter).with(lines).init();
     broker::log_level::install(reload);
+    if let Err(error) = small_pages {
+        tracing::debug!(%error, "memory may be backed by huge pages, and more of it than is in use");
+    }
     let config = match resolve(&arguments) {
         Ok(config) => config,
         Err(lines) => {

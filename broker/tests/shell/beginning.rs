@@ -46,6 +46,14 @@ fn a_wrong_configuration_is_told_line_by_line_and_opens_nothing() {
     assert!(!dir.exists());
 }
 
+/// Thousands of idle replicas took four times the memory that was in use.
+#[test]
+fn no_memory_is_backed_by_huge_pages() {
+    let broker = Broker::start(&[]);
+    let status = broker.kernel_status();
+    assert!(status.lines().any(|line| line == "THP_enabled:\t0"), "{status}");
+}
+
 #[test]
 fn a_port_that_is_taken_is_told_and_nothing_is_opened() {
     let home = tempfile::tempdir().unwrap();

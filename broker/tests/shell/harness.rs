@@ -34,6 +34,11 @@ pub struct Broker {
 }
 
 impl Broker {
+    /// What the kernel says of its process.
+    pub fn kernel_status(&self) -> String {
+        std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap()
+    }
+
     /// Starts one and waits until it serves.
     pub fn start(sets: &[&str]) -> Broker {
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -21,7 +21,7 @@ pub use clock::{Clock, Monotonic, OsClock, SimClock, WallMs};
 pub use disk::{Disk, EntryKind, File, LockGuard, OpenHow, PathEntry, replace_file};
 pub use entropy::{Entropy, OsEntropy, SeededEntropy};
 pub use os_disk::OsDisk;
-pub use process::{ProcessUsage, usage_of_this_process};
+pub use process::{ProcessUsage, usage_of_this_process, without_huge_pages};
 pub use settings::{CONFIG_FILE_BYTES_MAX, environment, read_config_file};
 pub use sim_disk::{SimDisk, SyncFault};
 pub use terminal::stderr_takes_colour;

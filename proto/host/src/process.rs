@@ -43,6 +43,17 @@ pub fn usage_of_this_process() -> io::Result<ProcessUsage> {
     })
 }
 
+/// Has the kernel back this process's memory with pages of the usual size only, from now on.
+///
+/// An allocator that asks for huge pages holds several times what is in use where thousands of small things live, and the
+/// first touch of each is a stall while the kernel makes room for it.
+///
+/// # Errors
+/// Where the kernel has no such choice; nothing is different then.
+pub fn without_huge_pages() -> io::Result<()> {
+    Ok(rustix::thread::disable_transparent_huge_pages(true)?)
+}
+
 /// User and system time in ticks, and the number of threads. The name in the second field may hold anything.
 fn parse_stat(stat: &str) -> Option<(u64, u64)> {
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -55,6 +66,12 @@ fn parse_stat(stat: &str) -> Option<(u64, u64)> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
     use super::*;
+
+    #[test]
+    fn a_process_can_be_without_huge_pages() {
+        without_huge_pages().unwrap();
+        assert!(rustix::thread::transparent_huge_pages_are_disabled().unwrap());
+    }
 
     #[test]
     fn a_name_with_brackets_and_spaces_moves_no_field() {
