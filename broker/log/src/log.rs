@@ -420,13 +420,16 @@ impl Log {
     /// Gives back file handles and cached indexes; the next read or append opens what it needs.
     ///
     /// # Errors
-    /// Faults of the disk: index entries are written first.
+    /// Faults of the disk: index entries are written first. Those that a full disk has no room for stay in memory; every
+    /// handle is given back all the same.
     pub fn release_idle(&mut self) -> Result<(), LogFault> {
+        let mut released = Ok(());
         for segment in &self.segments {
-            segment.unload()?;
+            let unloaded = segment.unload();
             segment.release();
+            released = released.and(unloaded);
         }
-        Ok(())
+        released
     }
 
     /// Writes everything down for a clean shutdown: producers, indexes, epochs. Run the job, tell the log, then write the

@@ -565,6 +565,7 @@ fn a_log_is_opened_and_read_on_a_full_disk_and_written_to_when_there_is_room() {
         );
         // An idle one may keep what there is no room for; then the process is killed, and what was synced is trusted.
         let _ = log.release_idle();
+        assert!(!log.holds_files(), "room {room}");
         drop(log);
         disk.set_capacity(None);
         let (mut log, _) = reopen(&disk, config.clone(), recovering(60));
