@@ -345,6 +345,9 @@ fn lines(view: &StatusView) -> Vec<String> {
     lines.extend(broker_lines(view.brokers.as_deref(), &view.log_dirs));
     lines.push(String::new());
     lines.extend(partition_lines(view.partitions.as_ref()));
+    if !view.unserved.is_empty() {
+        lines.push(String::new());
+    }
     lines.extend(view.unserved.iter().map(|one| format!("  {}", one.trouble())));
     if !view.unknown.is_empty() {
         lines.push(String::new());
