@@ -395,27 +395,7 @@ impl Running {
         let took_ms = now.since(self.asked_at.unwrap_or(begun)).as_millis();
         let closing_ms = now.since(begun).as_millis();
         info!(?cause, took_ms, closing_ms, "stopped");
-        match cause {
-            Cause::Released
-            | Cause::NothingToHandOver
-            | Cause::ShutdownTimedOut
-            | Cause::NoControllerAnswers
-            | Cause::AskedAgain
-            | Cause::Orphaned => Outcome::Stopped,
-            Cause::RegistrationTimedOut => {
-                Outcome::Failed("no controller took this broker's registration in time".into())
-            }
-            Cause::RegistrationRefused(why) => {
-                Outcome::NotBegun(vec![format!("the registration is refused: {why}")])
-            }
-            Cause::DirectoryFailureNotReported(directory) => Outcome::Failed(format!(
-                "the failure of log directory {directory} could not be reported"
-            )),
-            Cause::EveryDirectoryFailed => Outcome::Failed(
-                "every log directory is offline; see to the disks of log.dirs, then start this broker again"
-                    .into(),
-            ),
-        }
+        outcome(cause)
     }
 
     /// The stop is as clean as any other (R1.16), but what this broker leads may have no leader for a while.
@@ -438,6 +418,31 @@ impl Running {
         let why = reason.to_string();
         self.close(&Cause::Orphaned).await;
         Outcome::Failed(why)
+    }
+}
+
+/// How a run ends that stopped for this reason.
+fn outcome(cause: &Cause) -> Outcome {
+    match cause {
+        Cause::Released
+        | Cause::NothingToHandOver
+        | Cause::ShutdownTimedOut
+        | Cause::NoControllerAnswers
+        | Cause::AskedAgain
+        | Cause::Orphaned => Outcome::Stopped,
+        Cause::RegistrationTimedOut => {
+            Outcome::Failed("no controller took this broker's registration in time".into())
+        }
+        Cause::RegistrationRefused(why) => {
+            Outcome::NotBegun(vec![format!("the registration is refused: {why}")])
+        }
+        Cause::DirectoryFailureNotReported(directory) => Outcome::Failed(format!(
+            "the failure of log directory {directory} could not be reported"
+        )),
+        Cause::EveryDirectoryFailed => Outcome::Failed(
+            "every log directory is offline; see to the disks of log.dirs, then start this broker again"
+                .into(),
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rustix::process::Signal;
-use tokio::time::{Instant, interval, sleep};
+use tokio::time::{interval, sleep};
 
 use super::Signals;
 use super::nodes::Nodes;
@@ -78,7 +78,7 @@ async fn stop(nodes: &mut Nodes, signals: &mut Signals, role: Role) -> Vec<Strin
                     pressure = Pressure::AskedAgain;
                     tell(&format!("asking again: {}", nodes.running_as(role).join(", ")));
                     nodes.signal(role, Signal::TERM);
-                    patience.as_mut().reset(Instant::now() + PATIENCE_AGAIN);
+                    patience.set(sleep(PATIENCE_AGAIN));
                 } else {
                     pressure = Pressure::Killed;
                     killed = kill(nodes, role, "takes too long");
