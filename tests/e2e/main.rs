@@ -11,5 +11,6 @@ mod groups;
 mod kills;
 mod positions;
 mod rules;
+mod up;
 mod upkeep;
 mod volumes;
