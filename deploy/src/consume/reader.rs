@@ -77,7 +77,9 @@ pub struct Reader {
     stale: bool,
     /// Partitions whose offset does not exist; they begin anew.
     lost: Vec<i32>,
-    /// For leaders that cannot be asked.
+    /// What leaders said of partitions that they do not give now, by partition; under none, of their whole answer.
+    refused: BTreeMap<Option<i32>, ErrorCode>,
+    /// For leaders that cannot be asked, or refuse.
     waiting: Option<Waiting>,
     patience: Rc<Patience>,
 }
@@ -102,6 +104,7 @@ impl Reader {
             round: 0,
             stale: false,
             lost: Vec::new(),
+            refused: BTreeMap::new(),
             waiting: None,
             patience,
         }
@@ -117,6 +120,7 @@ impl Reader {
         self.round += 1;
         self.asked.clear();
         self.lost.clear();
+        self.refused.clear();
         // The connections go with the questions on them.
         self.busy = FuturesUnordered::new();
     }
@@ -144,7 +148,9 @@ impl Reader {
         if self.is_at_end() {
             return Ok(Vec::new());
         }
-        let why = unknown.or(self.ask_idle_leaders().await);
+        let why = unknown
+            .or(self.ask_idle_leaders().await)
+            .or_else(|| self.refusal());
         match &why {
             None => self.waiting = None,
             Some(why) => self.waiting.get_or_insert_with(Waiting::begin).still(why),
@@ -192,6 +198,14 @@ impl Reader {
         let why = unplaced.or(lost).or(unended);
         self.stale |= why.is_some();
         Ok(why)
+    }
+
+    /// What a leader refuses, and goes on refusing.
+    fn refusal(&self) -> Option<String> {
+        let (partition, code) = self.refused.first_key_value()?;
+        let partition = partition.map_or_else(String::new, |partition| format!("-{partition}"));
+        let name = &self.topic.name;
+        Some(format!("{name}{partition}: {code}; `millrace status` shows more"))
     }
 
     /// Gives the first reason why somebody could not be asked.
@@ -253,18 +267,25 @@ impl Reader {
     /// Nothing is waited for in here: records that were counted as read are given in any case.
     fn take_in(&mut self, answer: &FetchResponse) -> Result<Vec<Record>, Failure> {
         if answer.error_code.is_error() {
+            self.refused.insert(None, answer.error_code);
             self.stale = true;
             return Ok(Vec::new());
         }
+        self.refused.remove(&None);
         let mut records = Vec::new();
         for result in answer.responses.iter().flat_map(|topic| &topic.partitions) {
+            let partition = Some(result.partition_index);
+            self.refused.remove(&partition);
             match result.error_code {
                 ErrorCode::NONE => self.records_of(result, &mut records)?,
                 ErrorCode::OFFSET_OUT_OF_RANGE => {
                     self.positions.remove(&result.partition_index);
                     self.lost.push(result.partition_index);
                 }
-                code if code.is_retriable() => self.stale = true,
+                code if code.is_retriable() => {
+                    self.refused.insert(partition, code);
+                    self.stale = true;
+                }
                 code => {
                     let what = format!("{}-{}", self.topic.name, result.partition_index);
                     crate::ask::refuse(code, None, &what)?;

@@ -60,7 +60,7 @@ pub fn offsets(asked: &ListOffsetsRequest) -> ListOffsetsResponse {
     }
 }
 
-/// The one record, whose value is `v`, from offset 0; nothing from behind it.
+/// The one record, whose value is `v`, from offset 0; nothing from behind it. At offset 7 the disk fails.
 pub fn fetched(asked: &FetchRequest) -> FetchResponse {
     let partition = |partition: &FetchPartition| {
         let mut batch = BatchBuilder::new(Codec::None);
@@ -69,7 +69,12 @@ pub fn fetched(asked: &FetchRequest) -> FetchResponse {
             0 => Bytes::from(batch.build().to_vec()),
             _ => Bytes::new(),
         };
+        let error_code = match partition.fetch_offset {
+            7 => ErrorCode::KAFKA_STORAGE_ERROR,
+            _ => ErrorCode::NONE,
+        };
         PartitionData {
+            error_code,
             partition_index: partition.partition,
             high_watermark: 1,
             last_stable_offset: 1,

@@ -119,6 +119,20 @@ async fn a_reader_shows_what_has_a_leader_and_says_what_has_none() {
     assert_eq!((led.status.code(), out(&led)), (Some(0), "v\n".to_owned()));
 }
 
+/// A leader that goes on refusing was asked again and again in silence.
+#[tokio::test]
+async fn a_reader_that_is_refused_for_long_says_by_what() {
+    const APIS: &[ApiKey] = &[ApiKey::ApiVersions, ApiKey::Metadata, ApiKey::Fetch];
+    let broker = Broker::serving(APIS).await;
+    let line = ["consume", "orders", "--partition", "0", "--offset", "7"];
+    let mut reader = Running::begin(&broker, &line);
+    assert_eq!(
+        reader.told().await,
+        "waiting: orders-0: KAFKA_STORAGE_ERROR; `millrace status` shows more"
+    );
+    assert_eq!(reader.child.try_wait().unwrap(), None, "it waits");
+}
+
 /// Without controllers it was silent for half a minute.
 #[tokio::test]
 async fn a_question_that_is_not_answered_for_long_is_named_with_whom_it_waits_for() {
