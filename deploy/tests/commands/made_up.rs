@@ -155,6 +155,13 @@ fn answer(
             note(String::new());
             reply(header, &no_group(is_ready))
         }
+        _ => about_records(header, reader),
+    }
+}
+
+fn about_records(header: &RequestHeader, reader: &mut Reader) -> Bytes {
+    let version = header.api_version;
+    match header.api_key {
         ApiKey::JoinGroup => reply(header, &records::not_joined()),
         ApiKey::Produce => {
             let asked = ProduceRequest::decode(version, reader).unwrap();
