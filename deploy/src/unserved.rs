@@ -56,8 +56,8 @@ pub async fn find(
     let Ok(topics) = ask::all_topics(client).await else {
         return Vec::new();
     };
-    let (log_dirs, _) = disks::of(brokers).await;
-    in_both(&suspected, &compared(&topics, &log_dirs))
+    let disks = disks::of(brokers).await;
+    in_both(&suspected, &compared(&topics, &disks.found))
 }
 
 fn compared(topics: &[TopicView], log_dirs: &[LogDirView]) -> Vec<Unserved> {
