@@ -245,7 +245,7 @@ fn a_broker_whose_log_directories_all_fail_at_once_says_so_once() {
     let home = tempfile::tempdir().unwrap();
     let dirs = ["a", "b", "c"].map(|name| home.path().join(name));
     let listed = dirs.each_ref().map(|dir| dir.display().to_string()).join(",");
-    let broker = Broker::start(&[
+    let mut broker = Broker::start(&[
         &format!("log.dirs={listed}"),
         "replica.high.watermark.checkpoint.interval.ms=100",
     ]);
