@@ -577,7 +577,7 @@ async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
     ];
     let broker = Broker::serving(apis).await;
     let read = |more: &'static [&'static str]| {
-        let line = [&["consume", "orders", "--timeout", "1"], more].concat();
+        let line = [&["consume", "orders", "--timeout", "3"], more].concat();
         let broker = &broker;
         async move {
             let ended = timeout(Duration::from_secs(20), broker.command(&line)).await;
@@ -591,7 +591,7 @@ async fn a_reader_with_a_timeout_waits_no_longer_for_whatever_it_is() {
     let alone = read(&["--from-beginning"]).await;
 
     let expected = |why: &str| {
-        let text = format!("millrace: no record for 1 s; 0 records read; it waited: {why}\n");
+        let text = format!("millrace: no record for 3 s; 0 records read; it waited: {why}\n");
         (Some(1), text)
     };
     let joining = "joining g: a new group gives others the time of group.initial.rebalance.delay.ms to come, \

@@ -71,13 +71,13 @@ async fn a_member_that_gives_up_says_what_kept_it_from_joining() {
         ApiKey::JoinGroup,
     ];
     let broker = Broker::serving(APIS).await;
-    let line = ["consume", "orders", "--group", "g", "--timeout", "1"];
+    let line = ["consume", "orders", "--group", "g", "--timeout", "5"];
     let given_up = broker.command(&line).await;
     assert_eq!(given_up.status.code(), Some(1));
     let why = err(&given_up);
     assert!(
         why.starts_with(
-            "millrace: no record for 1 s; 0 records read; it waited: joining g: COORDINATOR_NOT_AVAILABLE: "
+            "millrace: no record for 5 s; 0 records read; it waited: joining g: COORDINATOR_NOT_AVAILABLE: "
         ),
         "{why}"
     );
