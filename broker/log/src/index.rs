@@ -328,6 +328,8 @@ impl<E: Entry> Index<E> {
             self.exact = false;
             if let State::Loaded { written: 0, .. } = self.state {
                 self.file.remove()?;
+                // A sync that asked for it would make it anew.
+                self.unsynced = false;
             }
         }
         written
@@ -418,6 +420,31 @@ mod tests {
             bytes,
             [0, 0, 0, 9, 0, 0, 0x10, 0x68, 1, 2, 3, 4, 0x7f, 0xff, 0, 0]
         );
+    }
+
+    /// An index was written while it was empty. Its file went when the disk was full, and the sync that followed made it
+    /// again, without what was to be in it.
+    #[test]
+    fn an_index_that_finds_no_room_leaves_no_file_and_nothing_to_sync() {
+        let disk = SimDisk::new();
+        let mut index = Index::empty(file(&disk, "x.index"));
+        index.write_out().unwrap();
+        let entry = OffsetEntry {
+            relative: 9,
+            position: 4_200,
+        };
+        index.push(entry).unwrap();
+        disk.set_capacity(Some(0));
+
+        assert!(matches!(index.write_out(), Err(LogFault::DiskFull { .. })));
+        assert!(index.take_unsynced().unwrap().is_none());
+        assert!(!disk.exists(Path::new("/d/x.index")).unwrap());
+
+        disk.set_capacity(None);
+        index.write_out().unwrap();
+        assert!(index.take_unsynced().unwrap().is_some());
+        let bytes = disk.read_file(Path::new("/d/x.index"), 100).unwrap();
+        assert_eq!(bytes, [0, 0, 0, 9, 0, 0, 0x10, 0x68]);
     }
 
     #[test]
