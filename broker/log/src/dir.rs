@@ -79,7 +79,8 @@ pub struct LogDir {
     path: PathBuf,
     meta: MetaProperties,
     clean_shutdown: Option<CleanShutdown>,
-    /// As the checkpoints on the disk say, these three.
+    /// As the checkpoints on the disk say, these three; a recovery point that was only noted is higher here than there, and
+    /// never lower.
     recovery_points: BTreeMap<TopicPartition, Offset>,
     log_starts: BTreeMap<TopicPartition, Offset>,
     high_watermarks: BTreeMap<TopicPartition, Offset>,
@@ -257,9 +258,11 @@ impl LogDir {
         written
     }
 
-    /// Takes note of a recovery point without writing it down.
+    /// Takes note of a recovery point without writing it down. Nothing happens when a higher one is held: to lower it is owed
+    /// to the disk (see [`LogDir::lower_recovery_point`]), and would count as done.
     pub fn note_recovery_point(&mut self, partition: &TopicPartition, point: Offset) {
-        self.recovery_points.insert(partition.clone(), point);
+        let held = self.recovery_points.entry(partition.clone()).or_insert(point);
+        *held = point.max(*held);
     }
 
     /// Writes down the recovery points as they are known.

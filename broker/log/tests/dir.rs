@@ -221,6 +221,8 @@ fn what_a_full_disk_kept_from_being_written_is_still_owed() {
     disk.set_capacity(Some(0));
     assert!(dir.lower_recovery_point(&orders(), Offset(4)).is_err());
     assert!(dir.forget(&orders()).is_err());
+    dir.note_recovery_point(&orders(), Offset(4));
+    assert!(dir.write_noted_recovery_points().is_err());
     disk.set_capacity(None);
     dir.lower_recovery_point(&orders(), Offset(4)).unwrap();
     drop(dir);

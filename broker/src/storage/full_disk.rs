@@ -134,6 +134,48 @@ fn what_is_appended_to_a_log_that_lost_its_tail_is_not_trusted_by_a_recovery_poi
     again.assert_durable_before(9);
 }
 
+/// What took long to recover is noted as durable at once. That made the checkpoint count as lowered, which no full disk had
+/// room for, and a loss of power later nobody checked what was appended meanwhile.
+#[test]
+fn what_is_appended_to_a_log_that_lost_its_tail_and_took_long_to_recover_is_not_trusted_either() {
+    let follower = Follower::new();
+    follower.told(&image("1000000"), Action::Refresh);
+    follower.append(0, 4_000, b'a');
+    follower.told(&image("1"), Action::Refresh);
+    follower.append(12_000, 1, b'a');
+    follower.dirs.write_recovery(&follower.marks()).unwrap();
+    assert_eq!(
+        follower.dirs.written_recovery_point(&name(), DirIndex(0)).0,
+        12_003
+    );
+    let disk = follower.killed();
+    let dir = std::path::Path::new("/logs/orders-0");
+    let files = disk.list(dir).unwrap().into_iter().map(|entry| entry.name);
+    let (indexes, mut segments): (Vec<_>, Vec<_>) = files
+        .filter(|name| name.ends_with("index") || name.ends_with(".log"))
+        .partition(|name| name.ends_with("index"));
+    for index in indexes {
+        disk.remove_file(&dir.join(index)).unwrap();
+    }
+    segments.sort();
+    let newest = segments.pop().unwrap();
+    let end = newest.trim_end_matches(".log").parse::<i64>().unwrap() + 9;
+    assert!((9..12_000).contains(&end), "it is the second one: {newest}");
+    let log = disk.open(&dir.join(newest), OpenHow::Write).unwrap();
+    log.set_len(3 * batch(0, b'a').len() as u64).unwrap();
+    disk.set_capacity(Some(0));
+
+    let again = Follower::on(disk);
+    again.told(&image("1000000"), Action::Create);
+    again.disk.set_capacity(None);
+    again.append(end, 7, b'b');
+    again.assert_durable_before(end);
+
+    again.disk.crash(1);
+    let point = dirs_on(&again.disk).written_recovery_point(&name(), DirIndex(0));
+    assert!(point.0 <= end, "{point:?}, synced before {end}");
+}
+
 /// Nobody was told which partition was not served, and its clients were told to look for another leader.
 #[test]
 fn a_partition_whose_log_cannot_be_opened_is_known_as_one() {

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use broker_core::lifecycle::CleanStop;
 use broker_core::offsets::{HighWatermark, LogStart, Offset};
 use broker_core::replica::{Assignment, MinInSync, Serving};
 use bytes::Bytes;
-use host::{SeededEntropy, SimClock, SimDisk, WallMs};
+use host::{Disk, SeededEntropy, SimClock, SimDisk, WallMs};
 use metadata::config::{NodeConfig, NodeId, Role};
 use metadata::ids::{
     BrokerEpoch, BrokerId, DirectoryId, IncarnationId, LeaderEpoch, PartitionEpoch, PartitionId,
@@ -223,9 +223,14 @@ impl Follower {
         marks.blocking_recv().unwrap()
     }
 
-    /// The checkpoint says no more than this.
+    /// The checkpoint on the disk says no more than this, whatever the process takes it to say.
     pub(super) fn assert_durable_before(&self, end: i64) {
-        let point = self.dirs.written_recovery_point(&name(), DirIndex(0));
+        let checkpoint = Path::new("/logs/recovery-point-offset-checkpoint");
+        let copy = SimDisk::new();
+        copy.create_dir_all(Path::new("/logs")).unwrap();
+        let bytes = self.disk.read_file(checkpoint, 1_000_000).unwrap();
+        host::replace_file(&copy, checkpoint, &bytes).unwrap();
+        let point = dirs_on(&copy).written_recovery_point(&name(), DirIndex(0));
         assert!(point.0 <= end, "{point:?}, synced before {end}");
     }
 
