@@ -74,8 +74,8 @@ async fn begin(
     let known = call
         .image
         .topic_named(topic)
-        .filter(|known| topics::partition(known, partition).is_some())
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let state = topics::partition(known, partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     if topics::is_internal(topic) {
         return Err(ErrorCode::INVALID_TOPIC_EXCEPTION);
     }
@@ -83,7 +83,11 @@ async fn begin(
         topic: known.id,
         index: PartitionIndex(partition),
     };
-    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
+    let hosted = call
+        .node
+        .partitions
+        .find(id, state, call.node.id)
+        .map_err(errors::of_absence)?;
     let (reply, decided) = oneshot::channel();
     hosted.lane.send(Event::DeleteRecords {
         partition: id,

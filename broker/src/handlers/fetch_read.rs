@@ -209,16 +209,20 @@ fn admitted(
         .partitions
         .get(&key.index)
         .ok_or_else(|| Failure::unresolved(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION))?;
-    let hosted = call.node.partitions.find(id).map_err(|why| match why {
-        NotHere::Unopened => FetchRefusal::LogOffline,
-        NotHere::Unknown => {
-            let hint = LeaderHint {
-                leader: state.leader,
-                epoch: state.leader_epoch,
-            };
-            FetchRefusal::NotLeader { hint }
-        }
-    })?;
+    let hosted = call
+        .node
+        .partitions
+        .find(id, state, call.node.id)
+        .map_err(|why| match why {
+            NotHere::Unopened => FetchRefusal::LogOffline,
+            NotHere::Unknown => {
+                let hint = LeaderHint {
+                    leader: state.leader,
+                    epoch: state.leader_epoch,
+                };
+                FetchRefusal::NotLeader { hint }
+            }
+        })?;
     let seen = hosted.seen.load_full();
     let claim = Claim {
         leader_epoch: wanted.leader_epoch,

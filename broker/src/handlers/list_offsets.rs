@@ -139,12 +139,17 @@ fn find(
         .image
         .topic_named(topic)
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    topics::partition(topic, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let state =
+        topics::partition(topic, partition.partition_index).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let id = PartitionId {
         topic: topic.id,
         index: PartitionIndex(partition.partition_index),
     };
-    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
+    let hosted = call
+        .node
+        .partitions
+        .find(id, state, call.node.id)
+        .map_err(errors::of_absence)?;
     let seen = hosted.seen.load_full();
     admit(&seen, partition.current_leader_epoch, asked)?;
     offset(&hosted, &seen, asked)

@@ -43,12 +43,16 @@ fn find(call: &Call, topic: &str, partition: &OffsetForLeaderPartition) -> Resul
         .image
         .topic_named(topic)
         .ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
-    topics::partition(topic, partition.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
+    let state = topics::partition(topic, partition.partition).ok_or(ErrorCode::UNKNOWN_TOPIC_OR_PARTITION)?;
     let id = PartitionId {
         topic: topic.id,
         index: PartitionIndex(partition.partition),
     };
-    let hosted = call.node.partitions.find(id).map_err(errors::of_absence)?;
+    let hosted = call
+        .node
+        .partitions
+        .find(id, state, call.node.id)
+        .map_err(errors::of_absence)?;
     let seen = hosted.seen.load();
     if seen.view.serving == Serving::Offline {
         return Err(ErrorCode::KAFKA_STORAGE_ERROR);

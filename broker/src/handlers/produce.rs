@@ -254,7 +254,7 @@ fn check(
         let _ = &request.transactional_id;
         return Err(refuse(ErrorCode::INVALID_PRODUCER_ID_MAPPING));
     }
-    if let Err(why) = call.node.partitions.find(id) {
+    if let Err(why) = call.node.partitions.find(id, state, call.node.id) {
         let hint = (why == NotHere::Unknown).then_some((state.leader, state.leader_epoch));
         return Err((ProduceError::hidden(errors::of_absence(why)), hint));
     }

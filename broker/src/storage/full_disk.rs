@@ -176,23 +176,30 @@ fn what_is_appended_to_a_log_that_lost_its_tail_and_took_long_to_recover_is_not_
     assert!(point.0 <= end, "{point:?}, synced before {end}");
 }
 
-/// Nobody was told which partition was not served, and its clients were told to look for another leader.
+/// Nobody was told which partition was not served, and its clients were told to look for another leader. Later they were
+/// told of the disk where there was another leader, too, and not who that is.
 #[test]
 fn a_partition_whose_log_cannot_be_opened_is_known_as_one() {
     let follower = Follower::on(SimDisk::new());
     follower.disk.set_capacity(Some(0));
     follower.told(&image("1"), Action::Create);
-    let found = || follower.partitions.find(ORDERS).map(|hosted| hosted.dir);
-    assert_eq!(found(), Err(NotHere::Unopened));
+    let found = |image: &Image| {
+        let state = &image.topics[&ORDERS.topic].partitions[&ORDERS.index];
+        let found = follower.partitions.find(ORDERS, state, BrokerId(1));
+        found.map(|hosted| hosted.dir)
+    };
+    assert_eq!(found(&led_by_me()), Err(NotHere::Unopened));
+    assert_eq!(found(&image("1")), Err(NotHere::Unknown), "broker 2 leads");
 
     follower.told(&image("1"), |assignment| Action::Stop(assignment.partition));
-    assert_eq!(found(), Err(NotHere::Unknown));
+    assert_eq!(found(&led_by_me()), Err(NotHere::Unknown));
 
     follower.told(&image("1"), Action::Create);
-    assert_eq!(found(), Err(NotHere::Unopened));
+    assert_eq!(found(&led_by_me()), Err(NotHere::Unopened));
     follower.disk.set_capacity(None);
     follower.told(&image("1"), Action::Refresh);
-    assert_eq!(found(), Ok(DirIndex(0)));
+    assert_eq!(found(&led_by_me()), Ok(DirIndex(0)));
+    assert_eq!(found(&image("1")), Ok(DirIndex(0)));
 }
 
 #[test]

@@ -9,7 +9,8 @@ use std::sync::atomic::AtomicU64;
 
 use arc_swap::ArcSwap;
 use broker_core::replica::{Assignment, Replica, Serving, View};
-use metadata::ids::{LeaderEpoch, PartitionId};
+use metadata::ids::{BrokerId, LeaderEpoch, PartitionId};
+use metadata::image::Partition;
 use parking_lot::RwLock;
 use partition_log::{ReadView, TopicPartition};
 
@@ -68,9 +69,9 @@ impl Seen {
 /// Why a partition is not served here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotHere {
-    /// It has a replica here, whose log could not be opened.
+    /// This broker leads it, and could not open its log.
     Unopened,
-    /// It has none, as far as this broker knows.
+    /// It has no replica here, as far as this broker knows, or an unopened one while somebody else leads.
     Unknown,
 }
 
@@ -88,16 +89,18 @@ impl Partitions {
         self.by_id.read().get(&id).cloned()
     }
 
-    /// The partition.
+    /// The partition, of which the image says `state`; `me` is this broker.
     ///
     /// # Errors
-    /// Why it is not served here.
-    pub fn find(&self, id: PartitionId) -> Result<Arc<Hosted>, NotHere> {
-        self.get(id)
-            .ok_or_else(|| match self.unopened.read().contains(&id) {
+    /// Why it is not served here. Where another broker leads, the client is better off there, whatever this one lacks.
+    pub fn find(&self, id: PartitionId, state: &Partition, me: BrokerId) -> Result<Arc<Hosted>, NotHere> {
+        self.get(id).ok_or_else(|| {
+            let leads = state.leader == Some(me);
+            match leads && self.unopened.read().contains(&id) {
                 true => NotHere::Unopened,
                 false => NotHere::Unknown,
-            })
+            }
+        })
     }
 
     /// Shows each of them.
