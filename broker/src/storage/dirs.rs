@@ -68,8 +68,8 @@ pub enum DirsError {
         given: String,
     },
     /// Partitions lie in several of them (L-25).
-    #[error("{}", copies::said(.0))]
-    Several(Vec<Copies>),
+    #[error("{0}")]
+    Several(Copies),
 }
 
 /// The cluster that the directories say they belong to, if any does. Opens and changes nothing.

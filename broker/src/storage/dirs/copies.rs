@@ -17,9 +17,21 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// A partition with more than one log.
+/// How many partitions are told by name: each of their copies is looked at, and a whole directory may have been copied.
+const NAMED_MAX: usize = 20;
+
+/// The partitions with more than one log.
 #[derive(Clone, Debug)]
 pub struct Copies {
+    /// The first of them.
+    named: Vec<Copied>,
+    /// How many there are.
+    count: usize,
+}
+
+/// A partition with more than one log.
+#[derive(Clone, Debug)]
+struct Copied {
     partition: TopicPartition,
     copies: Vec<Copy>,
 }
@@ -41,10 +53,14 @@ pub(super) fn one_each(
     found: BTreeMap<TopicPartition, Vec<DirIndex>>,
     now: WallMs,
 ) -> Result<BTreeMap<TopicPartition, DirIndex>, DirsError> {
-    let (mut placed, mut several) = (BTreeMap::new(), Vec::new());
+    let (mut placed, mut named, mut count) = (BTreeMap::new(), Vec::new(), 0);
     for (partition, dirs) in found {
         if let [only] = dirs[..] {
             placed.insert(partition, only);
+            continue;
+        }
+        count += 1;
+        if named.len() == NAMED_MAX {
             continue;
         }
         let copy = |dir: &DirIndex| {
@@ -53,27 +69,37 @@ pub(super) fn one_each(
             Copy { path, glance, now }
         };
         let copies = dirs.iter().map(copy).collect();
-        several.push(Copies { partition, copies });
+        named.push(Copied { partition, copies });
     }
-    match several.is_empty() {
+    match named.is_empty() {
         true => Ok(placed),
-        false => Err(DirsError::Several(several)),
+        false => Err(DirsError::Several(Copies { named, count })),
     }
 }
 
-/// One line for the cause and what to do, and one for each partition.
-pub(super) fn said(several: &[Copies]) -> String {
-    let lines = several.iter().map(|one| format!("\n  {one}"));
-    format!(
-        "{} partitions lie in more than one log directory. Keep one directory of each and move the others out of log.dirs: keep \
-         the one whose topic id is that of the topic, of several the one with the higher log end, where these are equal the one \
-         that was written last; nothing is lost where another broker has an in-sync replica{}",
-        several.len(),
-        lines.collect::<String>()
-    )
+/// One line for the cause and what to do, one for each partition that is named, and one for how many are not.
+impl fmt::Display for Copies {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.count {
+            1 => f.write_str("1 partition lies")?,
+            count => write!(f, "{count} partitions lie")?,
+        }
+        f.write_str(
+            " in more than one log directory. Keep one directory of each and move the others out of log.dirs: keep the one whose \
+             topic id is that of the topic, of several the one with the higher log end, where these are equal the one that was \
+             written last; nothing is lost where another broker has an in-sync replica",
+        )?;
+        for one in &self.named {
+            write!(f, "\n  {one}")?;
+        }
+        match self.count - self.named.len() {
+            0 => Ok(()),
+            rest => write!(f, "\n  and {rest} more"),
+        }
+    }
 }
 
-impl fmt::Display for Copies {
+impl fmt::Display for Copied {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.partition)?;
         for (place, copy) in self.copies.iter().enumerate() {
@@ -180,6 +206,29 @@ mod tests {
             "{told}"
         );
         assert!(lines[2].ends_with(", topic id BwcHBwcHBwcHBwcHBwcHBw)"), "{told}");
+    }
+
+    /// "1 partitions lie"; and where a whole directory had been copied, every copy was opened, and told on a line.
+    #[test]
+    fn one_partition_has_a_word_of_its_own_and_of_many_the_first_are_named() {
+        let disk = SimDisk::new();
+        drop(opened(&disk).unwrap());
+        let copied = |partition: usize| {
+            for dir in ["a", "b"] {
+                log_at(&disk, &format!("/{dir}/orders-{partition}"), 1);
+            }
+            opened(&disk).unwrap_err().to_string()
+        };
+
+        let told = copied(0);
+        assert!(told.starts_with("1 partition lies in more than one"), "{told}");
+        let told = (1..NAMED_MAX).map(copied).last().unwrap();
+        assert_eq!(told.lines().count(), 1 + NAMED_MAX, "{told}");
+        copied(NAMED_MAX);
+        let told = copied(NAMED_MAX + 1);
+        assert_eq!(told.lines().count(), 1 + NAMED_MAX + 1, "{told}");
+        assert!(told.starts_with("22 partitions lie in more"), "{told}");
+        assert!(told.ends_with("\n  and 2 more"), "{told}");
     }
 
     #[test]
