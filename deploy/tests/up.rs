@@ -516,3 +516,39 @@ async fn brokers_that_wait_for_too_few_controllers_are_stopped_soon() {
     );
     position(&lines, "stopping controllers: controller-102");
 }
+
+/// A shell, an editor or a debugger whose words name a node was taken for that node: nothing could begin beside it, and at
+/// the end of a command it was stopped.
+#[tokio::test]
+async fn a_process_that_only_names_a_node_is_let_alone() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    let serving = up.serving().await;
+    let mut other = Command::new("sh")
+        .args(["-c", "echo ready >&2; read word"])
+        .arg(place.dir.path().join("millrace-broker"))
+        .arg("--config")
+        .arg(place.cluster().join("broker-2/server.properties"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(other.stderr.take().unwrap()).lines();
+    assert_eq!(said.next_line().await.unwrap().as_deref(), Some("ready"));
+    signal(pid(&serving, "broker-2"), Signal::KILL);
+    up.told("the others go on").await;
+    up.terminate();
+    let (code, lines) = up.end().await;
+    assert_eq!(code, Some(0), "{lines:#?}");
+
+    let mut again = place.up(&[]);
+    again.serving().await;
+    again.terminate();
+
+    assert_eq!(again.end().await.0, Some(0));
+    // It still reads, and ends only when nothing is left to read.
+    assert_eq!(other.try_wait().unwrap(), None);
+    drop(other.stdin.take());
+    assert_eq!(other.wait().await.unwrap().code(), Some(1));
+}

@@ -5,12 +5,13 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
 
 use host::{Disk, File, OpenHow, OsDisk};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::io::retry_on_intr;
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
+use rustix::process::{Signal, pidfd_send_signal};
 use tokio::process::Command;
 use tokio::sync::mpsc;
 
@@ -44,15 +45,18 @@ pub struct Ended {
 struct Running {
     role: Role,
     pid: u32,
+    /// Signalled by this: the number may be another process's as soon as the parent knows of the end.
+    handle: Arc<OwnedFd>,
     log: PathBuf,
     command: String,
 }
 
 impl Running {
-    fn of(node: &Node, program: &Path, pid: u32) -> Self {
+    fn of(node: &Node, program: &Path, pid: u32, handle: Arc<OwnedFd>) -> Self {
         Self {
             role: node.role,
             pid,
+            handle,
             log: node.log_path(),
             command: format!("{} --config {}", program.display(), node.config_path().display()),
         }
@@ -85,9 +89,12 @@ impl Nodes {
             let pid = child
                 .id()
                 .ok_or_else(|| Failure::Refused(format!("{} has no process id", node.name())))?;
+            // Before anything waits for it: its number is its own until then.
+            let handle = found::handle(pid)
+                .map_err(|error| Failure::machine(&format!("{} cannot be watched", node.name()), &error))?;
             let (name, ended) = (node.name(), ended.clone());
             tell(&format!("started {name} at {} (process {pid})", node.address));
-            running.insert(name.clone(), Running::of(node, program, pid));
+            running.insert(name.clone(), Running::of(node, program, pid, Arc::new(handle)));
             // The child is killed with its task, so nothing outlives a command that fails.
             tokio::spawn(async move {
                 let how = child.wait().await;
@@ -106,22 +113,22 @@ impl Nodes {
 
     /// Takes in nodes that ended and were begun again by hand, so that they are stopped with the others.
     pub fn adopt(&mut self, plan: &Plan, binaries: &Binaries) {
-        for Found { node, pid } in found::running(plan) {
+        for Found { node, pid, handle } in found::running(plan) {
             let name = node.name();
             if self.running.contains_key(&name) {
                 continue;
             }
-            // One that has just ended need not be stopped.
-            let Ok(end) = end_of(pid) else { continue };
+            let handle = Arc::new(handle);
             tell(&format!(
                 "{name} was begun by hand (process {pid}), and is stopped as well"
             ));
-            self.running
-                .insert(name.clone(), Running::of(node, binaries.of(node.role), pid));
+            let program = binaries.of(node.role);
+            let running = Running::of(node, program, pid, Arc::clone(&handle));
+            self.running.insert(name.clone(), running);
             let ended = self.ended.clone();
             // Detached: a node that stays does not hold this command up.
             std::thread::spawn(move || {
-                let mut awaited = [PollFd::new(&end, PollFlags::IN)];
+                let mut awaited = [PollFd::new(&*handle, PollFlags::IN)];
                 let how = match retry_on_intr(|| poll(&mut awaited, None)) {
                     Ok(_) => "begun by hand".to_owned(),
                     Err(error) => error.to_string(),
@@ -185,22 +192,14 @@ impl Nodes {
     /// Sends a signal to every node of a role that runs.
     pub fn signal(&self, role: Role, signal: Signal) {
         for (name, node) in self.running.iter().filter(|(_, node)| node.role == role) {
-            let pid = i32::try_from(node.pid).ok().and_then(Pid::from_raw);
             // One that has just ended cannot be told any more, and need not be.
-            if let Some(Err(error)) = pid.map(|pid| kill_process(pid, signal))
+            if let Err(error) = pidfd_send_signal(&*node.handle, signal)
                 && error != rustix::io::Errno::SRCH
             {
                 tell(&format!("{name} cannot be signalled: {error}"));
             }
         }
     }
-}
-
-/// Readable when a process ends that is no child of this one.
-fn end_of(pid: u32) -> std::io::Result<OwnedFd> {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| std::io::Error::other("no process id"))?;
-    Ok(pidfd_open(pid, PidfdFlags::empty())?)
 }
 
 /// In a process group of its own: Ctrl-C must reach this command only, which then stops the nodes in order.
