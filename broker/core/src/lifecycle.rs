@@ -30,6 +30,9 @@ const FIRST_SHUTDOWN_RETRY: Duration = Duration::from_millis(50);
 const SHUTDOWN_RETRY_MAX: Duration = Duration::from_secs(2);
 /// A controlled shutdown takes no longer than this (R1.27).
 const SHUTDOWN_MAX: Duration = Duration::from_secs(300);
+/// Requests to stop that come so soon after the first are the same one: a launcher that is killed makes the kernel send it
+/// once for each of its threads.
+const SAME_REQUEST: Duration = Duration::from_millis(500);
 /// An id that is still held is asked for again so soon: a broken stream of the old process frees it (R1.9).
 const DUPLICATE_RETRY: Duration = Duration::from_millis(500);
 
@@ -215,6 +218,8 @@ pub enum Phase {
         give_up_at: Moment,
         /// When it stops unless a controller answers before.
         unheard_at: Moment,
+        /// From when on another request to stop is a second one.
+        again_from: Moment,
         /// How often it was told "not yet".
         refused: u32,
     },
@@ -502,11 +507,13 @@ impl Lifecycle {
                     epoch,
                     give_up_at,
                     unheard_at: now.after(self.timing.session_timeout),
+                    again_from: now.after(SAME_REQUEST),
                     refused: 0,
                 };
                 self.session.ask_at_once(now);
                 Vec::new()
             }
+            Phase::ShuttingDown { again_from, .. } if now < again_from => Vec::new(),
             Phase::ShuttingDown { .. } => self.stop(Cause::AskedAgain),
             Phase::Stopped => Vec::new(),
             Phase::Registering { .. } | Phase::CatchingUp(_) | Phase::Recovering(_) => {

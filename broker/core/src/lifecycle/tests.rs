@@ -377,14 +377,17 @@ fn a_shutdown_goes_on_while_the_controller_answers() {
     );
 }
 
-/// Whoever asks twice does not want to wait; what this broker leads moves with its goodbye.
+/// Whoever asks twice does not want to wait; what this broker leads moves with its goodbye. The kernel says it several times
+/// at once where a launcher with many threads is killed: that is one request.
 #[test]
 fn a_broker_that_is_asked_to_stop_again_waits_no_longer() {
     let mut life = Life::running();
     life.step(1000, Event::ShutdownAsked);
     life.answer(1001, Caught::Up, Fencing::Unfenced, Leave::NotYet);
-    assert_eq!(life.step(1002, Event::ShutdownAsked), "goodbye, stop AskedAgain");
-    assert_eq!(life.step(1003, Event::ShutdownAsked), "");
+    assert!(!life.step(1002, Event::ShutdownAsked).contains("stop"));
+    assert!(!life.step(1499, Event::ShutdownAsked).contains("stop"));
+    assert_eq!(life.step(1500, Event::ShutdownAsked), "goodbye, stop AskedAgain");
+    assert_eq!(life.step(1501, Event::ShutdownAsked), "");
     assert_eq!(life.0.next_tick(), None);
 }
 
