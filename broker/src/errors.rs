@@ -16,7 +16,7 @@ use crate::coordinator::Unanswered;
 use crate::storage::hosted::NotHere;
 use crate::storage::lane::DeletionFailure;
 
-/// A partition is not served by this broker: a client looks for its leader again, or, where that is this one, waits for the disk.
+/// A partition is not served by this broker: a client looks for its leader again, or waits for the disk of this one.
 pub fn of_absence(why: NotHere) -> ErrorCode {
     match why {
         NotHere::Unopened => ErrorCode::KAFKA_STORAGE_ERROR,

@@ -64,7 +64,8 @@ pub struct TailCut {
 
 impl Log {
     /// Opens the log in a directory, recovering it if need be (L-16 to L-21). On a full disk, too: what a start writes down is
-    /// made of the batches, and can be made again. Only a log without any segment needs room for one.
+    /// made of the batches, and can be made again. Two logs need room: one without any segment, for a segment, and one in whose
+    /// checked segments transactions were aborted, for their index.
     ///
     /// # Errors
     /// Faults of the disk. Damage behind the recovery point is no error: it is cut off and reported. `Damaged` means that
