@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use socket2::{Domain, Socket, Type};
 use tempfile::TempDir;
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 /// A directory with the command and its stand-ins, and a place for a cluster.
@@ -234,9 +235,7 @@ async fn nodes_end_with_a_command_that_is_killed() {
     let place = Place::new();
     let mut up = place.up(&[]);
     up.serving().await;
-    let mut connection = tokio::net::TcpStream::connect(("127.0.0.1", place.port))
-        .await
-        .unwrap();
+    let mut connection = TcpStream::connect(("127.0.0.1", place.port)).await.unwrap();
 
     signal(up.child.id().unwrap(), Signal::KILL);
 
@@ -399,6 +398,16 @@ async fn without_controllers_brokers_are_asked_again_and_end_in_order() {
     up.told("the others go on").await;
 
     up.terminate();
+    up.told("after 5 s they stop without that").await;
+    // Held up until both took the first signal: a second one would be one with it before.
+    let command = up.child.id().unwrap();
+    signal(command, Signal::STOP);
+    for port in [place.port, place.port + 1] {
+        let mut connection = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+        connection.write_all(&[0; 4]).await.unwrap();
+        assert_eq!(connection.read(&mut [0; 1]).await.unwrap(), 1);
+    }
+    signal(command, Signal::CONT);
     let (code, lines) = up.end().await;
 
     assert_eq!(code, Some(0), "{lines:#?}");
@@ -431,6 +440,29 @@ async fn what_is_begun_again_by_hand_is_stopped_with_the_rest() {
             < position(&lines, "stopping controllers: controller-101"),
         "{lines:#?}"
     );
+    assert_eq!(again.wait().await.unwrap().code(), Some(0));
+}
+
+/// With the last node that it had begun it lost sight of those begun by hand: they ended, and it stayed with none.
+#[tokio::test]
+async fn the_end_of_the_last_node_is_noticed_where_that_was_begun_by_hand() {
+    let place = Place::new();
+    let mut up = place.up(&[]);
+    let serving = up.serving().await;
+    signal(pid(&serving, "broker-2"), Signal::KILL);
+    let told = up.told("Ctrl-C here stops it with them: ").await;
+    let mut again = by_hand(told.last().unwrap().split("with them: ").nth(1).unwrap()).await;
+    for name in ["controller-101", "broker-1"] {
+        signal(pid(&serving, name), Signal::KILL);
+        up.told("the others go on").await;
+    }
+
+    signal(again.id().unwrap(), Signal::TERM);
+
+    let (code, lines) = up.end().await;
+    assert_eq!(code, Some(1), "{lines:#?}");
+    position(&lines, "broker-2 ended by itself: begun by hand");
+    position(&lines, "no node is left");
     assert_eq!(again.wait().await.unwrap().code(), Some(0));
 }
 

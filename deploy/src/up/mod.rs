@@ -21,6 +21,7 @@ use crate::outcome::Failure;
 use crate::terminal::{say, tell};
 use crate::topic::Style;
 
+use layout::Layout;
 use nodes::{Ended, Nodes};
 use plan::{Plan, Role};
 
@@ -48,7 +49,7 @@ pub async fn run(args: &UpArgs, style: Style) -> Result<(), Failure> {
     let served = match begun {
         Begun::Serving => {
             announce(plan, &nodes, style).await;
-            watch(plan, &mut nodes, &mut signals).await
+            watch(&layout, &mut nodes, &mut signals).await
         }
         Begun::Ended(ended) => {
             report(&ended);
@@ -71,15 +72,17 @@ enum Begun {
     Stopped,
 }
 
-/// Stays until it is told to stop. A node that ends is reported, and the others go on: that is what they are for.
-async fn watch(plan: &Plan, nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Failure> {
+/// Stays until it is told to stop, or no node is left. A node that ends is reported, and the others go on: that is what
+/// they are for. Those that were begun by hand count as well, so their ends are waited for too.
+async fn watch(layout: &Layout, nodes: &mut Nodes, signals: &mut Signals) -> Result<(), Failure> {
     loop {
         let ended = tokio::select! {
             ended = nodes.next_end() => ended,
             () = signals.next() => return Ok(()),
         };
         report(&ended);
-        if nodes.running().is_empty() && found::running(plan).is_empty() {
+        nodes.adopt(&layout.plan, &layout.binaries);
+        if nodes.running().is_empty() {
             return Err(Failure::Refused("no node is left".to_owned()));
         }
         tell(&format!(
@@ -90,12 +93,14 @@ async fn watch(plan: &Plan, nodes: &mut Nodes, signals: &mut Signals) -> Result<
 }
 
 fn report(ended: &Ended) {
-    tell(&format!(
-        "{} ended by itself: {}; the end of {}:",
-        ended.name,
-        ended.how,
-        ended.log.display()
-    ));
+    let (name, how) = (&ended.name, &ended.how);
+    match &ended.log {
+        Some(log) => tell(&format!(
+            "{name} ended by itself: {how}; the end of {}:",
+            log.display()
+        )),
+        None => tell(&format!("{name} ended by itself: {how}")),
+    }
     for line in &ended.last_lines {
         tell(&format!("  | {line}"));
     }

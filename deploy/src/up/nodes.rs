@@ -33,9 +33,9 @@ pub struct Ended {
     pub name: String,
     /// With which exit code, or by which signal.
     pub how: String,
-    /// Where it wrote.
-    pub log: PathBuf,
-    /// What it wrote last.
+    /// Where it wrote, if this command began it.
+    pub log: Option<PathBuf>,
+    /// What it wrote last there.
     pub last_lines: Vec<String>,
     /// What begins it again.
     pub command: String,
@@ -47,7 +47,8 @@ struct Running {
     pid: u32,
     /// Signalled by this: the number may be another process's as soon as the parent knows of the end.
     handle: Arc<OwnedFd>,
-    log: PathBuf,
+    /// Where it writes; whoever begins one by hand chooses that.
+    log: Option<PathBuf>,
     command: String,
 }
 
@@ -57,7 +58,7 @@ impl Running {
             role: node.role,
             pid,
             handle,
-            log: node.log_path(),
+            log: Some(node.log_path()),
             command: format!("{} --config {}", program.display(), node.config_path().display()),
         }
     }
@@ -123,7 +124,8 @@ impl Nodes {
                 "{name} was begun by hand (process {pid}), and is stopped as well"
             ));
             let program = binaries.of(node.role);
-            let running = Running::of(node, program, pid, Arc::clone(&handle));
+            let mut running = Running::of(node, program, pid, Arc::clone(&handle));
+            running.log = None;
             self.running.insert(name.clone(), running);
             let ended = self.ended.clone();
             // Detached: a node that stays does not hold this command up.
@@ -141,14 +143,12 @@ impl Nodes {
     /// The next node that ends. Waits for ever where none is left.
     pub async fn next_end(&mut self) -> Ended {
         loop {
-            let Some((name, how)) = self.ends.recv().await else {
-                return std::future::pending().await;
-            };
+            let (name, how) = self.ends.recv().await.expect("this holds a sender of its own");
             if let Some(node) = self.running.remove(&name) {
                 return Ended {
                     name,
                     how,
-                    last_lines: last_lines(&node.log),
+                    last_lines: node.log.as_deref().map(last_lines).unwrap_or_default(),
                     log: node.log,
                     command: node.command,
                 };
